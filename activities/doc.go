@@ -16,7 +16,7 @@
 // Their heartbeats come from a goroutine beside the work. A worker that cannot
 // reach Temporal goes on: what serves does not depend on the control plane. When
 // the server is back it has timed the attempts out, and the next ones take over
-// what runs as it is (see run in runs.go). What is stale by then is refused by
+// what runs as it is (see run in host.go). What is stale by then is refused by
 // whoever hears it: an executor that no deployment names gets no batches, and one
 // that nobody takes over stops by itself.
 package activities

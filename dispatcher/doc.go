@@ -92,7 +92,7 @@
 //
 // ServiceStats and moduleStats count what a gateway sees: requests by outcome and latency, items
 // and batches of modules, and how long batches take. Rates and latencies look back
-// on the last seconds, a figure for each (ring.go); totals count from the beginning.
+// on the last seconds, a figure for each (service_stats.go); totals count from the beginning.
 //
 // # Stuck batches
 //

@@ -3,6 +3,7 @@ package executors
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/harpagon/harpagon/wire"
@@ -347,4 +348,94 @@ func (c *lane) closeInstances(failed func(error)) {
 		shut()
 	}
 	c.behind = nil
+}
+
+// Durations are how long batches of every size have lately taken: means over
+// some tookWeight batches.
+type Durations struct{ means []time.Duration }
+
+const tookWeight = 4
+
+// Learn takes in a batch of so many requests.
+func (p *Durations) Learn(size int, took time.Duration) {
+	for len(p.means) <= size {
+		p.means = append(p.means, 0)
+	}
+	if p.means[size] == 0 {
+		p.means[size] = took
+		return
+	}
+	p.means[size] += (took - p.means[size]) / tookWeight
+}
+
+// Expect is how long the next of a size takes; 0 where nothing is known.
+func (p *Durations) Expect(size int) time.Duration {
+	if size >= len(p.means) {
+		return 0
+	}
+	return p.means[size]
+}
+
+// The lead with which the end of a batch is told: a share of it, within bounds. On
+// an idle machine the next one is there after half a millisecond, but where all
+// cores are used every hand-over takes longer. What arrives in the meantime waits
+// for the batch after the next, hence no more.
+const (
+	leadShare = 8
+	leadLeast = 500 * time.Microsecond
+	leadMost  = 5 * time.Millisecond
+)
+
+// lead is how long before its expected end the next batch is called for.
+func lead(expected time.Duration) time.Duration {
+	return min(max(expected/leadShare, leadLeast), leadMost, expected/2)
+}
+
+// MemoryBound is on the bytes that batches take. Take takes n of them until release is called, or
+// says that they are too many, as a *wire.Error.
+type MemoryBound interface {
+	Take(n int64) (release func(), err error)
+}
+
+// ReserveMemory takes n bytes of the host's MemoryBound for a batch, before they are used: until
+// release is called, or else until the batch has ended and its answers were handed on.
+// ctx is what the engine's Run was given.
+func ReserveMemory(ctx context.Context, n int64) (release func(), err error) {
+	h, ok := ctx.Value(holdKey{}).(*hold)
+	if !ok || n <= 0 {
+		return func() {}, nil
+	}
+	if release, err = h.of.Take(n); err != nil {
+		return nil, err
+	}
+	release = sync.OnceFunc(release)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, release)
+	return release, nil
+}
+
+// holdKey is the key of a batch's hold in its context.
+type holdKey struct{}
+
+// hold is what a batch has reserved.
+type hold struct {
+	of  MemoryBound
+	mu  sync.Mutex
+	all []func()
+}
+
+// WithMemory lets a batch reserve of a MemoryBound until done is called; nil bounds nothing.
+func WithMemory(ctx context.Context, m MemoryBound) (_ context.Context, done func()) {
+	if m == nil {
+		return ctx, func() {}
+	}
+	h := &hold{of: m}
+	return context.WithValue(ctx, holdKey{}, h), func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, release := range h.all {
+			release()
+		}
+	}
 }

@@ -19,7 +19,7 @@
 // An engine that has its device for itself and can take a batch while it computes
 // another (stager) need not wait for the way of the next one: shortly before the
 // end of a batch the executor says Soon, and what the gateway sends then is with
-// the engine when that is free (ahead.go).
+// the engine when that is free (lanes.go).
 //
 // Several executors may share a device. Their batches then take turns, the one
 // that is due first goes first, and a batch that has begun is never

@@ -2,7 +2,10 @@ package executors
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
@@ -95,4 +98,118 @@ type Checker interface {
 // the signature, without unknown dimensions.
 type Sampler interface {
 	Sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor
+}
+
+// errBatchAxis is what engines say that only know of a first one.
+var errBatchAxis = errors.New("batch_axis is known to the onnxruntime engines only; set engine = \"onnxruntime\", or export the model with the batch first")
+
+// BatchFirst says whether a module has the batch first everywhere, as engines
+// need that know no other way. The error says what to do.
+func BatchFirst(m pipelines.Module) error {
+	if len(m.BatchAxis) > 0 {
+		return errBatchAxis
+	}
+	return nil
+}
+
+// Single is a signature with a first dimension of 1, as the tensors of an
+// unbatched module have it.
+func Single(sig pipelines.Signature) pipelines.Signature {
+	add := func(ports []pipelines.Port) []pipelines.Port {
+		ports = slices.Clone(ports)
+		for i := range ports {
+			if ports[i].Datatype != "" {
+				ports[i].Shape = append([]int64{1}, ports[i].Shape...)
+			}
+		}
+		return ports
+	}
+	return pipelines.Signature{Inputs: add(sig.Inputs), Outputs: add(sig.Outputs)}
+}
+
+// OneByOne serves an unbatched module with an instance that adds the batch
+// dimension itself: it takes the first dimension of 1 off what goes in, and puts
+// it before what comes out.
+func OneByOne(in Instance) Instance { return oneByOne{in} }
+
+type oneByOne struct{ Instance }
+
+func (o oneByOne) Signature() pipelines.Signature { return Single(o.Instance.Signature()) }
+
+func (o oneByOne) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	if len(items) != 1 {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "a batch of %d requests for a module that takes one at a time (batching = false)", len(items))
+	}
+	if err := Check(o.Signature().Inputs, items[0]); err != nil {
+		return nil, wire.Errorf(wire.CodeInvalid, "", "%v", err)
+	}
+	item := slices.Clone(items[0])
+	for j := range item {
+		item[j].Shape = item[j].Shape[1:]
+	}
+	answers, err := o.Instance.Run(ctx, [][]wire.Tensor{item})
+	if err != nil || len(answers) != 1 {
+		return nil, err
+	}
+	out := slices.Clone(answers[0])
+	for j := range out {
+		out[j].Shape = append([]int64{1}, out[j].Shape...)
+	}
+	return [][]wire.Tensor{out}, nil
+}
+
+// Check compares tensors with the ports that they belong to: as many, each of
+// the port's datatype, rank and dimensions (-1 takes any), and with as much
+// data as the shape says. A port without a datatype takes any tensor.
+func Check(ports []pipelines.Port, tensors []wire.Tensor) error {
+	if len(tensors) != len(ports) {
+		return fmt.Errorf("%d tensors where %d are expected", len(tensors), len(ports))
+	}
+	for j := range ports {
+		if err := checkTensor(&ports[j], &tensors[j]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkTensor(p *pipelines.Port, t *wire.Tensor) error {
+	if p.Datatype == "" {
+		return nil
+	}
+	if t.Datatype != p.Datatype {
+		return fmt.Errorf("%q is %s where %s is expected", p.Name, orNothing(t.Datatype), p.Datatype)
+	}
+	fits := len(t.Shape) == len(p.Shape)
+	for k := 0; fits && k < len(t.Shape); k++ {
+		fits = p.Shape[k] < 0 || t.Shape[k] == p.Shape[k]
+	}
+	if !fits {
+		return fmt.Errorf("%q has shape %v where %v is expected", p.Name, t.Shape, p.Shape)
+	}
+	if err := t.Validate(); err != nil {
+		return fmt.Errorf("%q: %w", p.Name, err)
+	}
+	return nil
+}
+
+// checkAnswers holds an engine to its own signature, in number only: shapes
+// are its own business.
+func checkAnswers(sig pipelines.Signature, answers [][]wire.Tensor, items int) error {
+	if len(answers) != items {
+		return fmt.Errorf("the engine answered %d of %d requests", len(answers), items)
+	}
+	for _, outputs := range answers {
+		if len(outputs) != len(sig.Outputs) {
+			return fmt.Errorf("the engine gave %d outputs where its signature has %d", len(outputs), len(sig.Outputs))
+		}
+	}
+	return nil
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
 }

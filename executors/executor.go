@@ -2,6 +2,8 @@ package executors
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -181,4 +183,62 @@ func failure(module string, err error) *wire.Error {
 		return e
 	}
 	return wire.Errorf(wire.CodeInternal, module, "%v", err)
+}
+
+// LoadError says that an executor, or a measurement, could not have its module's
+// engine ready: the engine is missing, or cannot load the module.
+type LoadError struct {
+	Module string
+	Took   time.Duration // until it was known
+	Err    error
+}
+
+// Error is that of the engine, which names the module.
+func (e *LoadError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the engine's error.
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// quickly is how soon a load must have failed for another attempt to be worth
+// while.
+const quickly = 10 * time.Second
+
+// Again says whether to try once more may help: what was unavailable, such as a
+// server or a process that ended, may be there the next time. What an engine
+// refuses it will refuse again.
+func (e *LoadError) Again(attempt int) bool {
+	return errors.Is(e.Err, wire.ErrUnavailable) && attempt < 2 && e.Took < quickly
+}
+
+func loadError(module string, begin time.Time, format string, args ...any) error {
+	return &LoadError{Module: module, Took: time.Since(begin), Err: fmt.Errorf(format, args...)}
+}
+
+// Backoff is a wait that doubles from Min to Max; zero means 50 ms to 5 s.
+type Backoff struct {
+	Min, Max time.Duration
+}
+
+// The wait of a zero Backoff.
+const (
+	defaultRetryMin = 50 * time.Millisecond
+	defaultRetryMax = time.Second
+)
+
+// After is the wait before attempt n+1, when n attempts have failed; none
+// before the first.
+func (b Backoff) After(n int) time.Duration {
+	if b == (Backoff{}) {
+		b = Backoff{Min: defaultRetryMin, Max: defaultRetryMax}
+	}
+	if n <= 0 {
+		return 0
+	}
+	wait := b.Min
+	for range n - 1 {
+		if wait *= 2; wait >= b.Max {
+			return b.Max
+		}
+	}
+	return min(wait, b.Max)
 }

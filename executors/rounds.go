@@ -1,9 +1,11 @@
 package executors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -205,4 +207,148 @@ func (m *measurement) runs(size int, rounds []Round) []time.Duration {
 		all = append(all, r.Runs[size]...)
 	}
 	return all
+}
+
+// RoundLimits say how long one batch size is measured: until there are MinRuns that
+// took MinTime together, or MaxRuns, or a few that took MaxTime. While others
+// use the processor, all sizes go on for up to Patience.
+type RoundLimits struct {
+	Warmups          int // runs before that do not count
+	MinRuns, MaxRuns int
+	MinTime, MaxTime time.Duration
+	Patience         time.Duration
+}
+
+// DefaultRoundLimits measures a batch size for about a third of a second.
+func DefaultRoundLimits() RoundLimits {
+	return RoundLimits{
+		Warmups: 3, MinRuns: 20, MaxRuns: 500, MinTime: 300 * time.Millisecond, MaxTime: 3 * time.Second,
+		Patience: 3 * time.Second,
+	}
+}
+
+// WithDefaults has those of DefaultRoundLimits where a field is zero.
+func (l RoundLimits) WithDefaults() RoundLimits {
+	d := DefaultRoundLimits()
+	if l.Warmups == 0 {
+		l.Warmups = d.Warmups
+	}
+	if l.MinRuns == 0 {
+		l.MinRuns = d.MinRuns
+	}
+	if l.MaxRuns == 0 {
+		l.MaxRuns = d.MaxRuns
+	}
+	if l.MinTime == 0 {
+		l.MinTime = d.MinTime
+	}
+	if l.MaxTime == 0 {
+		l.MaxTime = d.MaxTime
+	}
+	if l.Patience == 0 {
+		l.Patience = d.Patience
+	}
+	return l
+}
+
+// fewRuns is the least for a quantile to mean anything at all.
+const fewRuns = 3
+
+func (l RoundLimits) enough(runs []time.Duration) bool { return l.reached(runs, fewRuns) }
+
+func (l RoundLimits) reached(runs []time.Duration, few int) bool {
+	var spent time.Duration
+	for _, d := range runs {
+		spent += d
+	}
+	return len(runs) >= l.MaxRuns ||
+		len(runs) >= l.MinRuns && spent >= l.MinTime ||
+		len(runs) >= few && spent >= l.MaxTime
+}
+
+// What a measured duration is: the LowQuantile of the runs, by nearest rank,
+// rounded up to whole microseconds and at least ShortestDuration. Others can
+// only make a run longer, so a low quantile is what the engine takes by itself;
+// the least would hang on one lucky run, the lower quartile does not. The spread
+// is what the HighQuantile of all runs takes beyond that: the noise that plans
+// are to leave room for. At last larger batches are made to take no less than
+// smaller ones: isotonic.Points.
+const (
+	LowQuantile      = 0.25
+	HighQuantile     = 0.95
+	ShortestDuration = time.Microsecond
+)
+
+// What others may use of the processor for a round to be calm: calmCores, or
+// calmShare of all cores where that is more.
+const (
+	calmCores = 0.15
+	calmShare = 0.05
+)
+
+// calm says whether others left the machine alone, as far as known.
+func (r Round) calm() bool {
+	return r.Others <= max(calmCores, calmShare*float64(r.Cores))
+}
+
+// counted are the rounds that durations are taken from: those that were calm, or
+// the calmest half where fewer were.
+func (m *measurement) counted() []Round {
+	all := slices.Clone(m.Rounds)
+	slices.SortStableFunc(all, func(a, b Round) int { return cmp.Compare(a.Others, b.Others) })
+	half := (len(all) + 1) / 2
+	for half < len(all) && all[half].calm() {
+		half++
+	}
+	return all[:half]
+}
+
+// undisturbed says whether half of the rounds were calm.
+func (m *measurement) undisturbed() bool {
+	return !slices.ContainsFunc(m.counted(), func(r Round) bool { return !r.calm() })
+}
+
+// points states what was measured: durations of the rounds that count, spreads
+// of all. Where the rounds that count were not calm, the points say how much
+// others used in them.
+func (m *measurement) points() []pipelines.Point {
+	counted := m.counted()
+	var others float64
+	for _, r := range counted {
+		others += r.Others / float64(len(counted))
+	}
+	if m.undisturbed() {
+		others = 0
+	}
+	var points []pipelines.Point
+	for _, size := range m.sizes {
+		all := m.runs(size, m.Rounds)
+		calm := m.runs(size, counted)
+		if len(calm) < min(len(all), max(fewRuns, m.Limits.MinRuns/2)) {
+			calm = all // it had enough runs before the rounds were calm
+		}
+		low, high := stated(quantile(calm, LowQuantile)), stated(quantile(all, HighQuantile))
+		points = append(points, pipelines.Point{
+			Hardware: m.Hardware, Batch: size, Concurrency: max(m.Concurrency, 1),
+			Duration: low, Spread: max(high-low, 0), Others: math.Round(100*others) / 100,
+			MemoryMiB: float64(m.Memory[size]) / (1 << 20),
+		})
+	}
+	return points
+}
+
+// quantile by nearest rank.
+func quantile(runs []time.Duration, q float64) time.Duration {
+	sorted := slices.Clone(runs)
+	slices.Sort(sorted)
+	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[max(rank, 0)]
+}
+
+// stated is a duration as profiles hold it.
+func stated(d time.Duration) time.Duration {
+	if rest := d % time.Microsecond; rest > 0 {
+		d += time.Microsecond - rest
+	}
+	return max(d, ShortestDuration)
 }

@@ -20,3 +20,66 @@ func Find(all []Figure, id string) []Figure {
 		return f.ID != id && !strings.HasPrefix(f.ID, id+"/")
 	})
 }
+
+// Printed is a table or figure of a paper's evaluation that is not made under its own
+// name: another figure shows it, too, or there is a reason why it cannot be made.
+type Printed struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	In    string `json:"in,omitempty"`  // ID of the figure that shows it
+	Why   string `json:"why,omitempty"` // it is not made; empty where In is not
+}
+
+// Elsewhere lists them by paper, in the order of the text. Drawings that explain are
+// left out.
+func Elsewhere() []Printed {
+	const (
+		input = "is what others are made from, not a result"
+		words = "compares in words what systems can do; nothing is measured"
+	)
+	return []Printed{
+		{ID: "harpagon/table1", Title: "Profiles of modules", Why: input + ": harpagon/table2 plans with it"},
+		{ID: "harpagon/table3", Title: "Serving systems compared", Why: words},
+		{ID: "harpagon/figure8", Title: "Costs and throughputs with one and two configurations a module", In: "harpagon/figure6"},
+		{ID: "harpagon/figure11", Title: "Throughput of three modules, split by cost and by throughput", Why: "neither the application nor its rate and objective are named; harpagon/figure6 has the costs of that split"},
+		{ID: "harpagon/figure12", Title: "Costs where the objective is divided in steps", In: "harpagon/figure6"},
+		{ID: "piccolo/table1", Title: "Profiles of modules", Why: input},
+		{ID: "piccolo/table2", Title: "Three splits of an objective", Why: "is an example of the text"},
+		{ID: "piccolo/table3", Title: "Inference systems compared", Why: words},
+		{ID: "piccolo/figure7", Title: "Costs with one and two configurations a module", In: "piccolo/figure5"},
+		{ID: "piccolo/figure10", Title: "Costs where the objective is divided in steps", In: "piccolo/figure5"},
+		{ID: "kairos/table1", Title: "Related work compared", Why: words},
+		{ID: "kairos/table3", Title: "Models and objectives", Why: input},
+		{ID: "kairos/table4", Title: "Kinds of instances and prices", Why: input},
+		{ID: "kairos/figure3", Title: "Configurations by several distributors", In: "kairos/figure1"},
+		{ID: "kairos/figure8", Title: "Kairos over one kind of instance", In: "kairos/goodput"},
+		{ID: "kairos/figure9", Title: "Kairos and Kairos+ beside other systems", In: "kairos/goodput"},
+		{ID: "kairos/figure10", Title: "Evaluations of the searches", In: "kairos/figure11"},
+		{ID: "harmonybatch/table3", Title: "Networks, frameworks and datasets", Why: input},
+		{ID: "harmonybatch/figure3", Title: "Rates of applications, latencies and costs of functions (figures 1 to 9)", Why: "motivates and explains, by measurements of a cloud's functions; harmonybatch/drawn and harmonybatch/model plan by the coefficients that came of them"},
+		{ID: "harmonybatch/figure10", Title: "Errors of predicted latencies", Why: "measures functions of a cloud, and the measurements are not published"},
+		{ID: "harmonybatch/figure11", Title: "Costs of four networks", In: "harmonybatch/traces"},
+		{ID: "harmonybatch/figure12", Title: "Requests that miss their objective", In: "harmonybatch/traces"},
+		{ID: "harmonybatch/figure14", Title: "Functions before and after merging", In: "harmonybatch/figure13"},
+		{ID: "symphony/table1", Title: "Profiles of some networks", Why: input + ": rows of table 5, most cut to two digits"},
+		{ID: "symphony/table3", Title: "Settings of the comparison with starting at once", In: "symphony/figure4"},
+		{ID: "symphony/table5", Title: "Profiles of networks on a 1080 Ti", In: "symphony/networks"},
+		{ID: "symphony/table6", Title: "Profiles of networks on an A100", In: "symphony/networks"},
+		{ID: "symphony/figure1", Title: "Several frontends of Nexus", Why: "its Nexus runs as a system of several frontends; symphony/table2 has the cause, how uneven they make the load"},
+		{ID: "symphony/figure7", Title: "Objectives, popularity and bursts", In: "symphony/bursts"},
+		{ID: "symphony/figure9", Title: "Times in queues", In: "symphony/figure8"},
+		{ID: "symphony/figure11", Title: "Requests per second of the scheduler; goodput over the number of devices", In: "symphony/devices"},
+		{ID: "symphony/figure12", Title: "Tail latency of RDMA and TCP", Why: "measures network hardware: InfiniBand of 56 Gbit/s and Ethernet of 40 Gbit/s"},
+	}
+}
+
+// FindElsewhere lists those with the ID, or with the ID before a slash.
+func FindElsewhere(id string) []Printed {
+	var found []Printed
+	for _, p := range Elsewhere() {
+		if p.ID == id || strings.HasPrefix(p.ID, id+"/") {
+			found = append(found, p)
+		}
+	}
+	return found
+}

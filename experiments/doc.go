@@ -53,7 +53,7 @@
 //
 // Speed measures how fast a policy decides, and Frontends what uneven rates
 // independent frontends cause, the paper's case for one scheduler (table 2). A changing
-// workload (dispatching_changing.go) is played as one cluster, and divided among sub-clusters (dispatching_parted.go).
+// workload (dispatching_changing.go) is played as one cluster, and divided among sub-clusters (dispatching_clusters.go).
 //
 // # Figure
 //

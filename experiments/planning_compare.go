@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/paper"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
@@ -206,4 +207,217 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 		Note       string      `json:"note,omitempty"`
 	}{p.Policy, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, e.Ratio, p.LowerBound, p.Restriction,
 		quantity.Millis(p.Latency), quantity.Millis(e.Proven), quantity.Millis(p.SolveTime), e.Note})
+}
+
+// Variant is a way to plan that is judged.
+type Variant struct {
+	Name    string
+	Options plan.Options
+	What    string  // for an ablation: what is switched off
+	Printed float64 // average normalized cost that the Harpagon paper prints; 0 when it prints none
+	Every   int     // solve only every so many workloads, for what is slow; 0 means all
+}
+
+// sampled is how many workloads there are for each one that a slow policy is
+// runPublished on. Applications come in turn, five of them, so neither is a multiple of five.
+func sampled(policy, costModel string) int {
+	switch {
+	case policy != plan.PolicyBrute:
+		return 0
+	case costModel == plan.CostProportional:
+		return 6 // what it was made for
+	}
+	return 24
+}
+
+// PlanningPolicies are all policies that have the cost model, in the order of
+// plan.Policies.
+func PlanningPolicies(costModel string) []Variant {
+	var list []Variant
+	for _, name := range policies.Names() {
+		o := plan.Options{Policy: name, CostModel: costModel}
+		if policies.Check(o) == nil {
+			list = append(list, Variant{Name: name, Options: o, Every: sampled(name, costModel)})
+		}
+	}
+	return list
+}
+
+// Ablations are the variants that a paper ("Harpagon" or "Piccolo") compares
+// its policy with, the whole policy first. Printed are the averages that its
+// text gives.
+func Ablations(name string) []Variant {
+	var list []Variant
+	for _, a := range paper.Ablations() {
+		if a.Paper != name {
+			continue
+		}
+		if list == nil {
+			whole := plan.Options{Policy: a.Options.Policy, CostModel: a.Options.CostModel}
+			list = append(list, Variant{Name: name, What: "the whole policy", Printed: 1, Options: whole})
+		}
+		list = append(list, Variant{Name: a.Name, What: a.What, Printed: 1 + a.Extra, Options: a.Options})
+	}
+	return list
+}
+
+// What a sweep changes.
+const (
+	OverSLO  = "slo"
+	OverRate = "rate"
+)
+
+// Sweep is the cost of policies while the SLO or the rate of a pipeline
+// changes.
+type Sweep struct {
+	Pipeline  string      `json:"pipeline"`
+	CostModel string      `json:"cost_model"`
+	Over      string      `json:"over"`     // OverSLO (milliseconds) or OverRate (requests per second)
+	Declared  float64     `json:"declared"` // what the files say
+	X         []float64   `json:"x"`
+	Curves    []SweepLine `json:"curves"`
+}
+
+// SweepLine is one policy's costs along the sweep.
+type SweepLine struct {
+	Policy string       `json:"policy"`
+	Points []SweepPoint `json:"points"` // one for each X
+}
+
+// SweepPoint is one plan of a sweep.
+type SweepPoint struct {
+	Feasible bool    `json:"feasible"`
+	Sound    bool    `json:"sound"`
+	Cost     float64 `json:"cost"`
+}
+
+// Along lists n values that are worth looking at: SLOs in milliseconds from just
+// below the fastest path to where more time hardly helps, or rates from a
+// twentieth of the declared one to twice as much.
+func Along(p plan.Problem, over string, n int) []float64 {
+	low, high := p.Pipeline.Rate/20, 2*p.Pipeline.Rate
+	if over == OverSLO {
+		_, fastest, err := p.Pipeline.FastestPath(p.Hardware)
+		if err != nil {
+			return nil
+		}
+		low = 0.9 * quantity.Millis(fastest)
+		high = max(1.8*quantity.Millis(p.Pipeline.SLO), 3*quantity.Millis(fastest))
+	}
+	if n < 2 || high <= low {
+		return nil
+	}
+	list := make([]float64, n)
+	for i := range list {
+		list[i] = low + (high-low)*float64(i)/float64(n-1)
+	}
+	return list
+}
+
+// NewSweep starts a sweep that has no points yet.
+func NewSweep(p plan.Problem, over string, x []float64, variants []Variant) Sweep {
+	s := Sweep{Pipeline: p.Pipeline.Name, Over: over, X: x, Declared: p.Pipeline.Rate}
+	if over == OverSLO {
+		s.Declared = quantity.Millis(p.Pipeline.SLO)
+	}
+	for _, v := range variants {
+		s.CostModel = v.Options.CostModel
+		s.Curves = append(s.Curves, SweepLine{Policy: v.Name, Points: make([]SweepPoint, len(x))})
+	}
+	return s
+}
+
+// Point plans the problem with the variant at x. The limit bounds searches
+// that can be cut short, by the clock.
+func (v Variant) Point(p plan.Problem, over string, x float64, clock func() time.Duration, limit time.Duration) SweepPoint {
+	if over == OverSLO {
+		p.Pipeline.SLO = time.Duration(math.Round(x * float64(time.Millisecond)))
+	} else {
+		p.Pipeline.Rate = x
+	}
+	o := v.Options
+	o.Clock, o.TimeLimit = clock, limit
+	found := policies.Solve(p, o)
+	return SweepPoint{Feasible: feasible(found), Sound: found.Sound, Cost: found.Cost}
+}
+
+// Together is what several policies make of several pipelines that are planned
+// together, as harpagon plan does: under cost model shared, pipelines may then
+// use the same devices.
+type Together struct {
+	CostModel string  `json:"cost_model"`
+	Pipelines int     `json:"pipelines"`
+	Totals    []Total `json:"policies"`
+}
+
+// Total is one policy's plans for all pipelines.
+type Total struct {
+	Policy     string  `json:"policy"`
+	Infeasible int     `json:"infeasible"` // pipelines without a plan
+	Unsound    int     `json:"unsound"`    // pipelines whose plan cannot be kept
+	Cost       float64 `json:"cost"`       // of those that have a plan
+	LowerBound float64 `json:"lower_bound"`
+	Ratio      float64 `json:"ratio"` // over the best whose plans can all be kept; 0 when some pipeline has no plan
+	Solve      float64 `json:"solve_ms"`
+}
+
+// PlanTogether plans all problems with all variants. The clock and the limit
+// are as in Measure.
+func PlanTogether(problems []plan.Problem, variants []Variant, clock func() time.Duration, limit time.Duration) Together {
+	t := Together{Pipelines: len(problems)}
+	best := math.Inf(1)
+	for _, v := range variants {
+		o := v.Options
+		o.Clock, o.TimeLimit = clock, limit
+		var start time.Duration
+		if clock != nil {
+			start = clock()
+		}
+		total := Total{Policy: v.Name}
+		for _, p := range policies.SolveAll(problems, o) {
+			t.CostModel = p.CostModel
+			total.add(p)
+		}
+		if clock != nil {
+			total.Solve = quantity.Millis(clock() - start)
+		}
+		if total.Infeasible+total.Unsound == 0 {
+			best = min(best, total.Cost)
+		}
+		t.Totals = append(t.Totals, total)
+	}
+	for i := range t.Totals {
+		if at := &t.Totals[i]; at.Infeasible == 0 && best > 0 && !math.IsInf(best, 1) {
+			at.Ratio = at.Cost / best
+		}
+	}
+	return t
+}
+
+func (t *Total) add(p plan.Plan) {
+	if !feasible(p) {
+		t.Infeasible++
+		return
+	}
+	if !p.Sound {
+		t.Unsound++
+	}
+	t.Cost += p.Cost
+	t.LowerBound += p.LowerBound
+}
+
+// Describe writes the totals for people.
+func (t Together) Describe() string {
+	g := Grid{Header: []string{"policy", "cost", "ratio", "bound", "no plan", "cannot be kept", "solve"}}
+	for _, at := range t.Totals {
+		bound := "-"
+		if at.LowerBound > 0 {
+			bound = quantity.Number(at.LowerBound)
+		}
+		g.Rows = append(g.Rows, []string{at.Policy, quantity.Number(at.Cost), ratio(at.Ratio), bound, fmt.Sprint(at.Infeasible), fmt.Sprint(at.Unsound), solved(at.Solve)})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "All %d pipelines planned together, cost model %s\n", t.Pipelines, t.CostModel)
+	b.WriteString(g.Text())
+	return b.String()
 }

@@ -1,12 +1,16 @@
 package experiments
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
 // Tolerance is the share of a cost up to which two costs are equal, and the
@@ -192,4 +196,107 @@ func (s *sums) finish(r *PlanningRow) {
 func timeQuantile(sorted []time.Duration, q float64) time.Duration {
 	rank := int(math.Ceil(q * float64(len(sorted))))
 	return sorted[min(max(rank, 1), len(sorted))-1]
+}
+
+// Notes are what the columns of the table cannot say.
+func (t Table) Notes() []string {
+	var lines, alone []string
+	for _, r := range t.Rows {
+		if r.Name == plan.PolicyExact && t.Reference == plan.PolicyExact {
+			lines = append(lines, fmt.Sprintf("Under cost model %s, %s is certified (gap at most %.0e) on %d of %d workloads; its largest gap is %.3g.",
+				t.CostModel, r.Name, Tolerance, r.Certified, r.Run, r.LargestGap))
+		}
+		if r.Beats > 0 && t.Reference == plan.PolicyExact {
+			lines = append(lines, fmt.Sprintf("DEFECT: %s has a sound plan that is cheaper than that of %s on %d workloads.", r.Name, t.Reference, r.Beats))
+		}
+		if r.Alone > 0 {
+			alone = append(alone, fmt.Sprintf("%s %d", r.Name, r.Alone))
+		}
+	}
+	if len(alone) > 0 {
+		lines = append(lines, fmt.Sprintf("Plans on workloads where %s has none: %s.", t.Reference, strings.Join(alone, ", ")))
+	}
+	if line := t.brute(); line != "" && t.Reference == plan.PolicyExact {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// brute compares how long exhaustive search takes.
+func (t Table) brute() string {
+	find := func(name string) *PlanningRow {
+		if i := slices.IndexFunc(t.Rows, func(r PlanningRow) bool { return r.Name == name }); i >= 0 {
+			return &t.Rows[i]
+		}
+		return nil
+	}
+	brute, exact := find(plan.PolicyBrute), find(plan.PolicyExact)
+	if brute == nil || exact == nil || exact.MeanSolve == 0 {
+		return ""
+	}
+	return fmt.Sprintf("brute takes %s ms a workload on average, exact %s ms: %s times as long.",
+		quantity.Number(brute.MeanSolve), quantity.Number(exact.MeanSolve), quantity.Number(brute.MeanSolve/exact.MeanSolve))
+}
+
+// Outcome is what a variant made of a workload. Its Status is empty where the
+// variant was not run.
+type Outcome struct {
+	Status  plan.Status
+	Sound   bool
+	Cost    float64       // money per hour
+	Bound   float64       // proven lower bound; 0 when none is known
+	Claimed time.Duration // end to end
+	Proven  time.Duration // end to end; 0 when a module has no proof
+	Solve   time.Duration
+}
+
+// Measure plans the workload with all variants. The clock is monotonic; nil
+// leaves solve times zero. A limit above zero bounds searches that can be cut
+// short.
+func (w Workload) Measure(variants []Variant, clock func() time.Duration, limit time.Duration) []Outcome {
+	list := make([]Outcome, len(variants))
+	for i, v := range variants {
+		if v.Every > 1 && w.ID%v.Every != 0 {
+			continue
+		}
+		o := v.Options
+		o.Clock, o.TimeLimit = clock, limit
+		list[i] = outcome(&w.Problem.Pipeline, policies.Solve(w.Problem, o))
+	}
+	return list
+}
+
+func outcome(pipe *pipelines.Pipeline, p plan.Plan) Outcome {
+	return Outcome{
+		Status: p.Status, Sound: p.Sound, Cost: p.Cost, Bound: p.LowerBound,
+		Claimed: p.Latency, Proven: proven(pipe, &p), Solve: p.SolveTime,
+	}
+}
+
+// proven is the longest path of proven worst cases, or 0 when a module that
+// serves requests has none.
+func proven(pipe *pipelines.Pipeline, p *plan.Plan) time.Duration {
+	worst := map[string]time.Duration{}
+	for _, m := range p.Modules {
+		if m.Proven == 0 && m.Rate > 0 {
+			return 0
+		}
+		worst[m.Name] = m.Proven
+	}
+	_, total, err := pipe.LongestPath(func(name string) time.Duration { return worst[name] })
+	if err != nil || p.Status == plan.Infeasible {
+		return 0
+	}
+	return total
+}
+
+// feasible says whether there is a plan.
+func (o Outcome) feasible() bool { return o.Status == plan.Optimal || o.Status == plan.Feasible }
+
+// gap is how far the cost may lie above the least possible, as a share of it.
+func (o Outcome) gap() float64 {
+	if o.Cost <= o.Bound || o.Cost == 0 {
+		return 0
+	}
+	return (o.Cost - o.Bound) / o.Cost
 }

@@ -26,7 +26,7 @@
 //
 // A request is refused when it comes if it is wrong in itself, if too many are under
 // way, if a module has no executor, or if the work before it leaves no time for it
-// (admit.go). Crowded is the last question before a server has read a request's body.
+// (admission.go). Crowded is the last question before a server has read a request's body.
 //
 // # Failures
 //
@@ -42,7 +42,7 @@
 // # Functions
 //
 // A function is a graph of one module whose executors are calls to a provider, one
-// executor for each group of the plan (call.go). Nothing attaches: batches start by
+// executor for each group of the plan (function.go). Nothing attaches: batches start by
 // policy grouped, and any number of calls runs at once, up to what the provider
 // allows. A function is addressed as FUNCTION/APPLICATION, because the
 // application is what has an objective; one that has a single application may be
@@ -83,7 +83,7 @@
 // # Rows
 //
 // A query of a pool is one item of several rows, which travel to its executor as a
-// batch of their own (rows.go). A Route says how the tensors of a module lie in the
+// batch of their own (gather.go). A Route says how the tensors of a module lie in the
 // signature of an executor.
 //
 // # Ends

@@ -1,6 +1,12 @@
 package pipelines
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Document is everything that a set of HCL files declares together.
 type Document struct {
@@ -182,4 +188,247 @@ func (d *Document) HardwareNamed(name string) Hardware {
 		}
 	}
 	return Hardware{}
+}
+
+// Hardware is a kind of device that can be paid for by the hour.
+type Hardware struct {
+	Name   string
+	Price  float64 // money per hour of one whole device
+	Memory int64   // bytes of one device; 0 when unknown
+	Count  int     // how many exist; 0 when unlimited
+
+	// Cores is how many processor cores one device of this kind is made of, where it
+	// is an instance that a machine offers part of itself as; 0 for anything else.
+	Cores int `json:",omitempty"`
+
+	// Interruptions is how often one device is taken back by who rents it out, per
+	// hour; 0 for never. Recovery is how long it then takes, on average, until another
+	// serves in its place; 0 for DefaultRecovery.
+	Interruptions float64       `json:",omitempty"`
+	Recovery      time.Duration `json:",omitempty"`
+
+	// Listed says where price and interruptions were read.
+	Listed Listing `json:",omitzero"`
+}
+
+// Listing is the line of a price list that a kind of hardware is bought by.
+type Listing struct {
+	File   string // of the list; empty where the declaration states the price
+	Name   string // of the line
+	Market string // one of Markets; empty for the first
+}
+
+// The ways to rent a device: for as long as it is wanted, or for less money until
+// somebody else pays more.
+const (
+	MarketOnDemand = "on-demand"
+	MarketSpot     = "spot"
+)
+
+// Markets are what Listing.Market may be.
+func Markets() []string { return []string{MarketOnDemand, MarketSpot} }
+
+// DefaultRecovery is how long a device that was taken back is missed where nothing
+// else is declared: noticing it, renting another, starting a worker there and
+// loading the models.
+const DefaultRecovery = 5 * time.Minute
+
+// MaxInterruptions bounds how often a device is taken back: a minute is not worth
+// renting.
+const MaxInterruptions = 60
+
+// Away is the share of time in which a device of this kind is missed, in the long
+// run: it serves for a mean time of 1/Interruptions, and then another takes its
+// place after Recovery. late is added to every recovery.
+func (h Hardware) Away(late time.Duration) float64 {
+	if h.Interruptions <= 0 {
+		return 0
+	}
+	recovery := h.Recovery
+	if recovery == 0 {
+		recovery = DefaultRecovery
+	}
+	lost := h.Interruptions * (recovery + late).Hours()
+	return lost / (1 + lost)
+}
+
+// Cluster is a set of devices of one kind, any of which may run any module of the
+// pipelines in it; one dispatcher decides for all of them together (Symphony).
+// Its pipelines are planned and served in it, and not by themselves.
+type Cluster struct {
+	Name      string
+	Hardware  string   // the kind of its devices
+	Devices   Range    // how many it may have; the zero value is as many as it needs
+	Dispatch  string   // one of ClusterDispatches, with variants or without; empty means the first
+	Pipelines []string // names
+}
+
+// Range is from how many to how many.
+type Range struct{ Min, Max int }
+
+// ClusterDispatches lists the dispatch policies that a cluster may name, the
+// default first.
+func ClusterDispatches() []string {
+	return slices.DeleteFunc(Dispatches(), DispatchesGroups)
+}
+
+// Members are the pipelines of the cluster, in their order in it. Names that no
+// pipeline has are left out.
+func (d *Document) Members(c *Cluster) []Pipeline {
+	var all []Pipeline
+	for _, name := range c.Pipelines {
+		if i := slices.IndexFunc(d.Pipelines, func(p Pipeline) bool { return p.Name == name }); i >= 0 {
+			all = append(all, d.Pipelines[i])
+		}
+	}
+	return all
+}
+
+// ClusterOf names the cluster that a pipeline is in; empty where it is in none.
+func (d *Document) ClusterOf(pipeline string) string {
+	for _, c := range d.Clusters {
+		if slices.Contains(c.Pipelines, pipeline) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// Kinds of arrivals that a declaration may name.
+const (
+	ArrivalsEven    = "even"    // one every 1/rate seconds
+	ArrivalsPoisson = "poisson" // independent, with exponential gaps
+	ArrivalsGamma   = "gamma"   // gamma:SHAPE, gaps of that gamma distribution; below 1 is burstier than Poisson
+	ArrivalsTrace   = "trace"   // trace:FILE, requests in each second
+)
+
+// Bounds of what arrivals may say. Beyond those of the shape, gaps cannot be
+// told from none, or from even ones.
+const (
+	minShape, maxShape = 1e-3, 1e6
+	MaxCount           = 1e8     // requests in one second
+	MaxSpan            = 1 << 30 // seconds; 34 years
+	MaxDeclaredTrace   = 100_000 // lines; the declaration travels with its trace
+)
+
+// Trace is how many requests come in each second.
+type Trace struct {
+	Seconds []int64   // rising; those in between have no requests
+	Counts  []float64 // by place in Seconds, not negative
+}
+
+// Span is the whole number of seconds from the start to the end of the last
+// second that the trace names.
+func (t *Trace) Span() time.Duration {
+	if t == nil || len(t.Seconds) == 0 {
+		return 0
+	}
+	return time.Duration(t.Seconds[len(t.Seconds)-1]+1) * time.Second
+}
+
+// Total is the number of requests.
+func (t *Trace) Total() float64 {
+	sum := 0.0
+	if t != nil {
+		for _, n := range t.Counts {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Mean is the requests per second over the whole span.
+func (t *Trace) Mean() float64 {
+	if t.Span() == 0 {
+		return 0
+	}
+	return t.Total() / t.Span().Seconds()
+}
+
+// SplitArrivals reads "even", "poisson", "gamma:SHAPE" or "trace:FILE"; empty
+// means even. Of a trace it gives the name of the file.
+func SplitArrivals(s string) (kind string, shape float64, file string, err error) {
+	kind, rest, given := strings.Cut(s, ":")
+	switch kind {
+	case "":
+		if s == "" {
+			return ArrivalsEven, 0, "", nil
+		}
+	case ArrivalsEven, ArrivalsPoisson:
+		if !given {
+			return kind, 0, "", nil
+		}
+		return "", 0, "", fmt.Errorf("arrivals %q: %s takes nothing after it", s, kind)
+	case ArrivalsGamma:
+		shape, err := strconv.ParseFloat(rest, 64)
+		if err != nil || !(shape >= minShape && shape <= maxShape) {
+			return "", 0, "", fmt.Errorf("arrivals %q: the shape of gamma is a number from %g to %g, as in gamma:0.1; 1 is Poisson, less is burstier", s, minShape, maxShape)
+		}
+		return kind, shape, "", nil
+	case ArrivalsTrace:
+		if rest == "" {
+			return "", 0, "", fmt.Errorf("arrivals %q: name the file of the trace, as in trace:counts.csv", s)
+		}
+		return kind, 0, rest, nil
+	}
+	return "", 0, "", fmt.Errorf("there are no arrivals %q; there is even, poisson, gamma:SHAPE and trace:FILE", s)
+}
+
+// Update says how a change of a pipeline is carried out, as its update block says; the
+// zero value moves all traffic at once.
+type Update struct {
+	Canary float64       // share of requests that the new generation answers first, 0 to 1
+	Shadow float64       // share of requests that it is sent as well, and does not answer, 0 to 1
+	Hold   time.Duration // for how long; 0 means DefaultHold
+	Revert Revert
+}
+
+// Revert says when a change is taken back.
+type Revert struct {
+	Attainment float64 // the least that the new generation may attain, as a share of what the old one does; 0 means DefaultRevert
+	Cost       float64 // the most that it may cost per request, in terms of the old one; 0 for any
+}
+
+// Defaults of Update.
+const (
+	DefaultHold   = time.Minute
+	DefaultRevert = 0.98
+)
+
+// UpdatePath is where an update block stands within its pipeline; see PlanPath.
+const UpdatePath = ".{update}"
+
+// IsZero says that nothing is declared.
+func (u Update) IsZero() bool { return u == Update{} }
+
+// Tried says that a change is tried on a share of requests first.
+func (u Update) Tried() bool { return u.Canary > 0 || u.Shadow > 0 }
+
+// Faults are what is wrong with an update block.
+func (u Update) Faults() []Fault {
+	var all []Fault
+	share := func(name string, x float64) {
+		if !(x >= 0 && x <= 1) {
+			all = append(all, Fault{name, "Not a share", name + " is a share of the requests, above 0 and at most 1, such as 0.1."})
+		}
+	}
+	share("canary", u.Canary)
+	share("shadow", u.Shadow)
+	switch {
+	case len(all) > 0:
+	case u.Canary+u.Shadow > 1:
+		all = append(all, Fault{"shadow", "More than all requests", "What the new generation answers is not sent to it once more: canary and shadow together are at most 1."})
+	case !u.Tried():
+		all = append(all, Fault{"canary", "Nothing is tried", "An update block says which share of requests tries a change first, such as canary = 0.1 or shadow = 0.1; without either, take it out."})
+	}
+	if u.Hold < 0 {
+		all = append(all, Fault{"hold", "Not a time", "hold is how long a change is tried, such as \"60s\"."})
+	}
+	if !(u.Revert.Attainment >= 0 && u.Revert.Attainment <= 1) {
+		all = append(all, Fault{"revert", "Not a share", "attainment of revert is the least that the new generation may attain as a share of what the old one does, above 0 and at most 1, such as 0.98."})
+	}
+	if c := u.Revert.Cost; c < 0 || !IsFinite(c) {
+		all = append(all, Fault{"revert", "Not a factor", "cost of revert is the most that a request may cost in terms of before, such as 1.2."})
+	}
+	return all
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/agext/levenshtein"
 )
 
 // Kind of service.
@@ -245,4 +247,239 @@ func suggestAll(name string, candidates []string) string {
 		return ""
 	}
 	return " Choose one of " + strings.Join(candidates, ", ") + "."
+}
+
+// Override is the planning of a service of that kind with the attributes of
+// another, where these are given, in place of its own. Of a pool or function that
+// is the policy only, and it where the kind has it. Another policy drops what
+// belonged to the one before: without, split, reading and concurrency. Steps that
+// are given for no policy are those of policy harpagon.
+func (p Planning) Override(k Kind, by Planning) Planning {
+	if slices.Contains(Policies(k), by.Policy) {
+		if by.Policy != p.policy() {
+			p = Planning{CostModel: p.CostModel, AllowUnsound: p.AllowUnsound}
+		}
+		p.Policy = by.Policy
+	}
+	if k != KindPipeline {
+		return p
+	}
+	if by.Policy == "" && p.Policy == "" && (len(by.Without) > 0 || by.Split != "" || by.Reading != "") {
+		p.Policy = policyHarpagon
+	}
+	set := func(to *string, value string) {
+		if value != "" {
+			*to = value
+		}
+	}
+	set(&p.CostModel, by.CostModel)
+	set(&p.Split, by.Split)
+	set(&p.Reading, by.Reading)
+	if len(by.Without) > 0 {
+		p.Without = by.Without
+	}
+	p.Concurrency = p.Concurrency || by.Concurrency
+	p.AllowUnsound = p.AllowUnsound || by.AllowUnsound
+	return p
+}
+
+// CheckOverride finds what is wrong with attributes that are to go before plan
+// blocks, whatever services there are.
+func CheckOverride(by Planning) []Fault {
+	kinds := []Kind{KindPipeline, KindPool, KindFunction}
+	if i := slices.IndexFunc(kinds, func(k Kind) bool { return by.Policy == "" || slices.Contains(Policies(k), by.Policy) }); i > 0 {
+		by.Policy = "" // of another kind: the rest is for pipelines that are planned otherwise
+	}
+	return Planning{Policy: by.Policy}.Override(KindPipeline, by).Faults(KindPipeline)
+}
+
+// Override lets attributes that are given go before the plan blocks of all
+// services, as Planning.Override does. It reports a policy that no service has,
+// attributes that are for no service of the document, and what then is wrong with
+// the planning of some service.
+func (d *Document) Override(by Planning) []Fault {
+	if text := d.unfitPolicy(by.Policy); text != "" {
+		return []Fault{{Attribute: "policy", Summary: "Unknown policy", Detail: text}}
+	}
+	var all []Fault
+	if len(d.Pipelines) == 0 {
+		for _, one := range by.attributes() {
+			if one.given && one.name != "policy" {
+				all = append(all, Fault{Attribute: one.name, Summary: "Not for these services", Detail: one.name + " is for pipelines, and none is declared."})
+			}
+		}
+	}
+	d.eachPlanning(func(k Kind, name string, p *Planning) {
+		*p = p.Override(k, by)
+		for _, one := range p.Faults(k) {
+			one.Detail = fmt.Sprintf("%s %q: %s", k, name, one.Detail)
+			all = append(all, one)
+		}
+	})
+	return all
+}
+
+// eachPlanning calls do for all services.
+func (d *Document) eachPlanning(do func(k Kind, name string, p *Planning)) {
+	for i := range d.Pipelines {
+		do(KindPipeline, d.Pipelines[i].Name, &d.Pipelines[i].Plan)
+	}
+	for i := range d.Pools {
+		do(KindPool, d.Pools[i].Name, &d.Pools[i].Plan)
+	}
+	for i := range d.Functions {
+		do(KindFunction, d.Functions[i].Name, &d.Functions[i].Plan)
+	}
+}
+
+// unfitPolicy says what is wrong with a policy for the services together: each
+// kind has policies of its own, and one of them must have this.
+func (d *Document) unfitPolicy(policy string) string {
+	if policy == "" {
+		return ""
+	}
+	declared := map[Kind]bool{}
+	d.eachPlanning(func(k Kind, _ string, _ *Planning) { declared[k] = true })
+	var choices []string
+	other := ""
+	for _, k := range []Kind{KindPipeline, KindPool, KindFunction} {
+		has := slices.Contains(Policies(k), policy)
+		switch {
+		case declared[k] && has:
+			return ""
+		case declared[k]:
+			choices = append(choices, fmt.Sprintf("for %ss there is %s", k, strings.Join(Policies(k), ", ")))
+		case has:
+			other = string(k)
+		}
+	}
+	if other != "" {
+		return fmt.Sprintf("policy %q plans %ss, and none is declared; %s", policy, other, strings.Join(choices, "; "))
+	}
+	return fmt.Sprintf("there is no policy %q; %s", policy, strings.Join(choices, "; "))
+}
+
+// Dispatches lists the dispatch policies that a pipeline may name, the default
+// first. Some have variants, named after a colon: see DispatchVariants.
+func Dispatches() []string {
+	return []string{"tc", "adaptive", "clockwork", "deferred", "eager", "nexus", "round-robin"}
+}
+
+// DispatchesGroups says whether the policy, with variants or without, hands requests to the
+// groups of a plan; the others go by deadlines alone, and serve clusters, too.
+func DispatchesGroups(text string) bool {
+	policy, _, _ := strings.Cut(text, ":")
+	return policy == "tc" || policy == "round-robin"
+}
+
+// DispatchVariants are the choices that a dispatch policy leaves, each with its
+// default first: one of each may follow the name, as in
+// "deferred:beta-lambda,early". Nil where a policy leaves none.
+//
+// Of tc, which batch a request joins: the one that is due first (due), or one after another in
+// the order of throughput-cost ratios, as the Harpagon paper has it (ratio; section III-B).
+//
+// Of deferred, when a batch is ready (at the last instant at which one more
+// request would fit, or as soon as it holds beta·lambda requests; Symphony,
+// section 4.3), and of both which requests are given up: all that the newest
+// batch of the target size has no room for (window), all before the first whole
+// batch (early), or only what cannot be served even alone (head).
+func DispatchVariants(policy string) [][]string {
+	switch policy {
+	case "tc":
+		return [][]string{{"due", "ratio"}}
+	case "deferred":
+		return [][]string{{"front-run", "beta-lambda"}, {"window", "early", "head"}}
+	case "eager":
+		return [][]string{{"head", "window", "early"}}
+	}
+	return nil
+}
+
+// SplitDispatch takes the name of a dispatch policy apart: the policy, and its
+// choice of each of its DispatchVariants, the default where none is named. The
+// error says what is wrong with the variants; the policy itself is not looked
+// up.
+func SplitDispatch(text string) (policy string, chosen []string, err error) {
+	policy, list, given := strings.Cut(text, ":")
+	variants := DispatchVariants(policy)
+	for _, v := range variants {
+		chosen = append(chosen, v[0])
+	}
+	if !given {
+		return policy, chosen, nil
+	}
+	all := slices.Concat(variants...)
+	if len(all) == 0 {
+		return policy, nil, fmt.Errorf("dispatch policy %s has no variants; leave out %q", policy, ":"+list)
+	}
+	named := map[int]bool{}
+	for one := range strings.SplitSeq(list, ",") {
+		at := slices.IndexFunc(variants, func(v []string) bool { return slices.Contains(v, one) })
+		switch {
+		case at < 0:
+			return policy, nil, fmt.Errorf("dispatch policy %s has no variant %q.%s", policy, one, Suggest(one, all))
+		case named[at]:
+			return policy, nil, fmt.Errorf("%q names two of %s; keep one", text, Quoted(variants[at]))
+		}
+		chosen[at], named[at] = one, true
+	}
+	return policy, chosen, nil
+}
+
+// DispatchFault is what is wrong with the dispatch policy of a pipeline, which may
+// be left empty; the zero value where nothing is.
+func DispatchFault(text string) Fault {
+	const unfit = "Dispatch policy that does not fit"
+	fault := func(summary, format string, args ...any) Fault {
+		return Fault{"dispatch", summary, fmt.Sprintf(format, args...)}
+	}
+	policy, _, err := SplitDispatch(text)
+	switch {
+	case text == "" || err == nil && slices.Contains(Dispatches(), policy):
+		return Fault{}
+	case policy == "matching":
+		return fault(unfit, "Policy matching pairs queries of different sizes with instances; requests of a pipeline have no sizes. Declare a pool block for it, or choose one of %s.", Quoted(Dispatches()))
+	case policy == "grouped":
+		return fault(unfit, "Policy grouped batches applications that share a function. Declare a function block for it, or choose one of %s.", Quoted(Dispatches()))
+	case !slices.Contains(Dispatches(), policy):
+		return fault("Unknown dispatch policy", "There is no dispatch policy %q.%s", policy, suggestAll(policy, Dispatches()))
+	}
+	return fault("Unknown variant", "%s", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+}
+
+// suggest names the candidate that was probably meant, or lists a few, as a
+// sentence to append; it is empty when there is nothing to suggest.
+func Suggest(name string, candidates []string) string {
+	most := max(2, len(name)/3)
+	if len(name) < 3 {
+		most = 1 // of two letters, two changed leave nothing
+	}
+	best, distance := "", 1+most
+	for _, c := range candidates {
+		if d := levenshtein.Distance(name, c, nil); d < distance {
+			best, distance = c, d
+		}
+	}
+	switch {
+	case best != "":
+		return fmt.Sprintf(" Did you mean %q?", best)
+	case len(candidates) == 0:
+		return ""
+	case len(candidates) <= 6:
+		return fmt.Sprintf(" There are: %s.", Quoted(candidates))
+	}
+	return ""
+}
+
+func Quoted(names []string) string {
+	sorted := slices.Sorted(slices.Values(names))
+	s := ""
+	for i, n := range sorted {
+		if i > 0 {
+			s += ", "
+		}
+		s += fmt.Sprintf("%q", n)
+	}
+	return s
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/harpagon/harpagon/pipelines"
 )
 
 // FromFloat32 makes an FP32 tensor of the shape. Without a shape it is a
@@ -181,4 +183,105 @@ func quoteEmpty(datatype string) string {
 		return "no datatype"
 	}
 	return datatype
+}
+
+// The layout of binary16: 1 sign bit, 5 of the exponent, 10 of the fraction.
+const (
+	halfInf      = 0x7c00
+	halfFraction = 10
+	halfBias     = 15
+)
+
+// half rounds to the nearest binary16, ties to even.
+func half(v float32) uint16 {
+	bits := math.Float32bits(v)
+	sign := uint16(bits >> 16 & 0x8000)
+	exponent, fraction := int(bits>>23&0xff), bits&(1<<23-1)
+	if exponent == 0xff {
+		if fraction != 0 { // NaN stays one
+			return sign | halfInf | 1<<(halfFraction-1) | uint16(fraction>>13)
+		}
+		return sign | halfInf
+	}
+	// The value is fraction / 2^shift in units of the last place of the result.
+	fraction |= 1 << 23
+	shift, e := 13, exponent-127+halfBias
+	if e < 1 { // subnormal: all share the least exponent
+		shift, e = shift+1-e, 1
+	}
+	if shift > 24 {
+		return sign // below half of the least
+	}
+	whole, rest, tie := fraction>>shift, fraction&(1<<shift-1), uint32(1)<<(shift-1)
+	if rest > tie || rest == tie && whole&1 == 1 {
+		whole++ // may carry into the exponent, which is then right
+	}
+	result := uint32(e-1)<<halfFraction + whole
+	if result >= halfInf {
+		return sign | halfInf
+	}
+	return sign | uint16(result)
+}
+
+// fromHalf is exact.
+func fromHalf(b uint16) float32 {
+	sign := uint32(b&0x8000) << 16
+	exponent, fraction := uint32(b>>halfFraction&0x1f), uint32(b&(1<<halfFraction-1))
+	switch exponent {
+	case 0x1f:
+		return math.Float32frombits(sign | 0xff<<23 | fraction<<13)
+	case 0:
+		v := float32(fraction) / (1 << 24)
+		return math.Float32frombits(sign | math.Float32bits(v))
+	}
+	return math.Float32frombits(sign | (exponent-halfBias+127)<<23 | fraction<<13)
+}
+
+// brain rounds to the nearest bfloat16, ties to even.
+func brain(v float32) uint16 {
+	bits := math.Float32bits(v)
+	if v != v {
+		return uint16(bits>>16) | 1<<6 // NaN stays one
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// FromConstant is a declaration's constant as a tensor.
+func FromConstant(c pipelines.Constant) Tensor {
+	t := Tensor{Datatype: c.Datatype, Shape: append([]int64{}, c.Shape...)}
+	for _, e := range c.Elements {
+		t.Data = appendElement(t.Data, c.Datatype, e)
+	}
+	return t
+}
+
+// appendElement adds one element, which pipelines.ConstantAt has checked.
+func appendElement(to []byte, datatype string, element any) []byte {
+	switch e := element.(type) {
+	case string:
+		return append(binary.LittleEndian.AppendUint32(to, uint32(len(e))), e...)
+	case bool:
+		return append(to, FromBools([]bool{e}).Data...)
+	case float64:
+		return appendNumber(to, datatype, e)
+	}
+	return to
+}
+
+func appendNumber(to []byte, datatype string, x float64) []byte {
+	switch datatype {
+	case FP16:
+		return binary.LittleEndian.AppendUint16(to, half(float32(x)))
+	case BF16:
+		return binary.LittleEndian.AppendUint16(to, brain(float32(x)))
+	case FP32:
+		return binary.LittleEndian.AppendUint32(to, math.Float32bits(float32(x)))
+	case FP64:
+		return binary.LittleEndian.AppendUint64(to, math.Float64bits(x))
+	case Uint64:
+		return binary.LittleEndian.AppendUint64(to, uint64(x))
+	}
+	// Two's complement: the low bytes of an int64 are those of shorter numbers.
+	whole := binary.LittleEndian.AppendUint64(nil, uint64(int64(x)))
+	return append(to, whole[:Size(datatype)]...)
 }

@@ -23,7 +23,7 @@
 //     heartbeats.
 //
 // Start reading at Service (service.go), then Reschedule (reschedule.go). What differs by kind is
-// in drift.go (which measure calls for another plan) and check.go; what a kind
+// in drift.go (which measure calls for another plan) and updates.go; what a kind
 // needs to be planned and served is in package scheduler (Solve, Spec.Deploy).
 //
 // In Temporal's UI, the list shows service, generation, phase and cost per hour
@@ -32,7 +32,7 @@
 //
 // # Asking for hosts
 //
-// hostrequests.go asks for hosts. Where provisioners could make some, a change that cannot be
+// place.go asks for hosts. Where provisioners could make some, a change that cannot be
 // carried out asks for those that it is missing, and is tried again when one joins; one that
 // serves with less than it should asks for the rest.
 //

@@ -37,7 +37,7 @@
 //
 // The data of the tensors lie in memory that both see, batches in one half and
 // results in the other; the frames say where. A child holds at most two batches,
-// the one that it computes and the next (line.go), and each has parts of both
+// the one that it computes and the next (instance.go), and each has parts of both
 // halves for itself, so that they need no locks or turns: the parent writes the one
 // before it sends a frame, and has copied what it wants of the other before it
 // uses the parts again. All rows of an input lie together and batches of one shape always at the

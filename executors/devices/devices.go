@@ -1,10 +1,25 @@
+// Package devices finds what a host can run modules on.
+//
+// Every CPU core is a device of hardware "cpu", because the engines run one
+// thread per batch. Every NVIDIA GPU is a device of the hardware that its name
+// says; the names come from the driver through NVML. Where the program is built
+// without cgo, or not for Linux, or the machine has no NVIDIA driver, there are
+// no GPUs, and that is no error.
+//
+// NVML also tells how a GPU is doing: memory in use, utilisation, temperature,
+// processes. GPUs that are divided (MIG) are offered in their parts. Recent keeps
+// the driver from being asked too often.
 package devices
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 	"unicode"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -159,4 +174,68 @@ func Emulated(host string, hardware []pipelines.Hardware, unlimited int) []place
 		}
 	}
 	return all
+}
+
+// Measuring are those of a machine's devices, a core first and then kinds of instances, to
+// measure a module on: a core, or every kind of instance for a pool.
+func Measuring(m pipelines.Module, found []placement.Device) []placement.Device {
+	instances := slices.DeleteFunc(slices.Clone(found[1:]), func(d placement.Device) bool {
+		return len(m.Hardware) > 0 && !slices.Contains(m.Hardware, d.Hardware)
+	})
+	if m.Sized && len(instances) > 0 {
+		return instances
+	}
+	return found[:1]
+}
+
+// Reading is how a device is doing: what executors use of it, and what the
+// driver says where it is a GPU. It travels as JSON.
+type Reading struct {
+	executors.DeviceStatus
+	GPU *GPU `json:",omitempty"`
+}
+
+// Read joins what a host knows of its devices with what the driver says. GPUs
+// that the host does not offer follow those that it does: somebody wants to know
+// of them, too.
+func Read(host string, statuses []executors.DeviceStatus, gpus []GPU) []Reading {
+	all := make([]Reading, 0, len(statuses)+len(gpus))
+	for _, s := range statuses {
+		all = append(all, Reading{DeviceStatus: s})
+	}
+	for _, g := range gpus {
+		name := g.Device()
+		at := slices.IndexFunc(all, func(r Reading) bool { return r.Device == name })
+		if at < 0 {
+			at = len(all)
+			all = append(all, Reading{DeviceStatus: executors.DeviceStatus{Host: host, Device: name, Hardware: hardwareName(g.Name)}})
+		}
+		all[at].GPU = &g
+	}
+	return all
+}
+
+// Recent is a Lister that asks another no more often than every so long, for
+// those who ask for how GPUs are doing: opening the driver takes a while.
+func Recent(l Lister, every time.Duration) Lister { return &recent{from: l, every: every} }
+
+type recent struct {
+	from  Lister
+	every time.Duration
+
+	mu   sync.Mutex
+	at   time.Time
+	gpus []GPU
+	err  error
+}
+
+// List is what the other said last, or says now.
+func (r *recent) List() ([]GPU, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) >= r.every {
+		r.gpus, r.err = r.from.List()
+		r.at = now
+	}
+	return r.gpus, r.err
 }

@@ -2,7 +2,10 @@ package emulated
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -179,4 +182,204 @@ func memory(m executors.Model) int64 {
 		}
 	}
 	return int64(most * (1 << 20))
+}
+
+type instance struct {
+	engine    *engine
+	model     executors.Model
+	signature pipelines.Signature
+	durations []time.Duration // by number of requests
+	memory    int64
+	outputs   *outputs
+	batches   int         // of this instance
+	broken    atomic.Bool // by a fault or by Close
+}
+
+// Signature is described at the package.
+func (i *instance) Signature() pipelines.Signature { return i.signature }
+
+// Memory is what the profile says.
+func (i *instance) Memory() int64 { return i.memory }
+
+// Close makes further batches fail with code "unavailable".
+func (i *instance) Close() error {
+	i.broken.Store(true)
+	return nil
+}
+
+// Run sleeps for the duration of the batch. When ctx ends first, the batch
+// fails with code "canceled".
+func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
+	if err := i.fault(len(items)); err != nil {
+		return nil, err
+	}
+	if d := i.jitter(i.durations[len(items)]); d > 0 {
+		if err := i.engine.options.Sleep(ctx, d); err != nil {
+			return nil, wire.Errorf(wire.CodeCanceled, i.model.Module.Name, "stopped within a batch of %d: %v", len(items), err)
+		}
+	}
+	return i.outputs.batch(items), nil
+}
+
+func (i *instance) fault(n int) error {
+	if i.broken.Load() {
+		return wire.Errorf(wire.CodeUnavailable, i.model.Module.Name, "the emulated engine has stopped")
+	}
+	if n < 1 || n >= len(i.durations) {
+		return wire.Errorf(wire.CodeInvalid, i.model.Module.Name, "a batch of %d requests, but 1 to %d were loaded", n, len(i.durations)-1)
+	}
+	i.batches++
+	if i.engine.options.Fault == nil {
+		return nil
+	}
+	fault := i.engine.options.Fault(i.model, i.engine.batches.Add(1))
+	if fault == nil {
+		return nil
+	}
+	if fault.Code == wire.CodeUnavailable {
+		i.broken.Store(true)
+	}
+	return fault
+}
+
+// jitter spreads durations evenly: multiples of the golden ratio, taken modulo
+// one, fill the interval without a random source.
+func (i *instance) jitter(d time.Duration) time.Duration {
+	if i.engine.options.Noise == 0 || d == 0 {
+		return d
+	}
+	const golden = 0.6180339887498949
+	u := golden * float64(i.batches)
+	u -= float64(int64(u))
+	return time.Duration(float64(d) * (1 + i.engine.options.Noise*(2*u-1)))
+}
+
+// maxRows bounds the rows of one output: a mean beyond it is a mistake.
+const maxRows = 1 << 16
+
+// outputs makes the answers of one instance.
+type outputs struct {
+	ports []output
+	means []float64 // distinct means of OutputRows
+	given []int64   // rows given out so far, by mean
+	items int64     // requests answered so far
+	fixed []wire.Tensor
+	echo  bool
+}
+
+// output is one port: its datatype and its row, repeated as often as needed.
+type output struct {
+	datatype string
+	row      []int64 // shape of one row, or of the whole tensor when mean is -1
+	bytes    int     // of one row
+	mean     int     // index into means; -1 when the rows do not vary
+}
+
+func newOutputs(sig pipelines.Signature, rows map[string]float64, known, echo bool) *outputs {
+	o := &outputs{echo: echo}
+	for _, port := range sig.Outputs {
+		o.ports = append(o.ports, o.port(port, rows, known))
+	}
+	for _, p := range o.ports {
+		if p.mean >= 0 {
+			return o
+		}
+	}
+	if !echo {
+		o.fixed = o.item(make([]int64, 0), nil)
+	}
+	return o
+}
+
+func (o *outputs) port(port pipelines.Port, rows map[string]float64, known bool) output {
+	shape := append([]int64{}, port.Shape...)
+	varies := len(shape) > 0 && shape[0] < 0
+	out := output{datatype: port.Datatype, mean: -1}
+	mean, scattered := rows[port.Name]
+	if varies && (scattered || known) {
+		if !scattered {
+			mean = 1
+		}
+		out.mean = o.index(mean)
+		shape = shape[1:]
+	}
+	if out.datatype == "" {
+		out.datatype = "FP32"
+	}
+	size := int64(wire.Size(out.datatype))
+	if size <= 0 {
+		size = 4 // an empty BYTES element is its length alone
+	}
+	for i, d := range shape {
+		shape[i] = max(d, 1)
+		size *= shape[i]
+	}
+	out.row, out.bytes = shape, int(size)
+	return out
+}
+
+func (o *outputs) index(mean float64) int {
+	for i, m := range o.means {
+		if m == mean {
+			return i
+		}
+	}
+	o.means = append(o.means, mean)
+	o.given = append(o.given, 0)
+	return len(o.means) - 1
+}
+
+// batch answers one batch. Tensors of fixed shape are shared between answers:
+// tensors are read-only once they are sent.
+func (o *outputs) batch(items [][]wire.Tensor) [][]wire.Tensor {
+	answers := make([][]wire.Tensor, len(items))
+	if o.fixed != nil {
+		for i := range answers {
+			answers[i] = o.fixed
+		}
+		return answers
+	}
+	counts := make([]int64, len(o.means))
+	for i := range answers {
+		o.next(counts)
+		answers[i] = o.item(counts, items[i])
+	}
+	return answers
+}
+
+// next sets counts to the rows of the next request: what is missing to
+// floor(items·mean).
+func (o *outputs) next(counts []int64) {
+	o.items++
+	for i, mean := range o.means {
+		total := int64(math.Floor(float64(o.items)*mean + 1e-9))
+		counts[i] = min(max(total-o.given[i], 0), maxRows)
+		o.given[i] += counts[i]
+	}
+}
+
+func (o *outputs) item(counts []int64, inputs []wire.Tensor) []wire.Tensor {
+	answer := make([]wire.Tensor, len(o.ports))
+	for j, p := range o.ports {
+		shape, size := p.row, p.bytes
+		if p.mean >= 0 {
+			shape = append([]int64{counts[p.mean]}, p.row...)
+			size *= int(counts[p.mean])
+		}
+		answer[j] = wire.Tensor{Datatype: p.datatype, Shape: shape, Data: make([]byte, size)}
+		if o.echo && p.datatype == "FP32" && size >= 4 {
+			binary.LittleEndian.PutUint32(answer[j].Data, math.Float32bits(Checksum(inputs)))
+		}
+	}
+	return answer
+}
+
+// Checksum is what Options.Echo puts into an answer: a whole number that
+// float32 holds exactly, from the bytes of all inputs.
+func Checksum(inputs []wire.Tensor) float32 {
+	var sum uint32
+	for _, t := range inputs {
+		sum = crc32.Update(sum, crc32.IEEETable, t.Data)
+	}
+	return float32(sum >> 8)
 }

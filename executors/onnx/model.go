@@ -141,3 +141,110 @@ func elements(dims []int64) (int, error) {
 	}
 	return int(n), nil
 }
+
+// Builder writes a network layer by layer. Each method appends a node that
+// takes the last output; Model ends the network.
+//
+//	b := onnx.NewBuilder("vehicle", "image", 3, 24, 24)
+//	b.Conv(weights, bias, [4]int64{8, 3, 3, 3}, 2, 1)
+//	b.Relu()
+//	b.Flatten()
+//	b.Gemm(w2, b2, 1152, 4)
+//	os.WriteFile("vehicle.onnx", b.Model("scores").Encode(), 0o644)
+type Builder struct {
+	model Model
+	last  string
+	count int
+}
+
+// NewBuilder starts a network with one input of the given shape per request.
+func NewBuilder(name, input string, dims ...int64) *Builder {
+	b := &Builder{last: input}
+	b.model.IRVersion = 8
+	b.model.Producer = "harpagon"
+	b.model.Opset = 13
+	b.model.Graph.Name = name
+	b.model.Graph.Inputs = []ValueInfo{{Name: input, Type: Float, Dims: append([]int64{-1}, dims...)}}
+	return b
+}
+
+// Conv appends a convolution: weights [M,C,kh,kw] in dims, bias [M], the same
+// stride and padding in both directions.
+func (b *Builder) Conv(weights, bias []float32, dims [4]int64, stride, pad int64) {
+	name := b.name("conv")
+	b.node("Conv", name, []Attribute{
+		{Name: "kernel_shape", Kind: KindInts, Ints: []int64{dims[2], dims[3]}},
+		{Name: "strides", Kind: KindInts, Ints: []int64{stride, stride}},
+		{Name: "pads", Kind: KindInts, Ints: []int64{pad, pad, pad, pad}},
+	}, b.floats(name+".weight", weights, dims[:]...), b.floats(name+".bias", bias, dims[0]))
+}
+
+// Gemm appends a dense layer: weights [in,out], bias [out].
+func (b *Builder) Gemm(weights, bias []float32, in, out int64) {
+	name := b.name("dense")
+	b.node("Gemm", name, nil, b.floats(name+".weight", weights, in, out), b.floats(name+".bias", bias, out))
+}
+
+// Relu appends a rectifier.
+func (b *Builder) Relu() { b.node("Relu", b.name("relu"), nil) }
+
+// Sigmoid appends a logistic function.
+func (b *Builder) Sigmoid() { b.node("Sigmoid", b.name("sigmoid"), nil) }
+
+// Softmax appends a softmax over the only dimension beside the batch.
+func (b *Builder) Softmax() { b.node("Softmax", b.name("softmax"), nil) }
+
+// Flatten appends a change of shape to one dimension.
+func (b *Builder) Flatten() { b.node("Flatten", b.name("flatten"), nil) }
+
+// GlobalAveragePool appends the mean over height and width.
+func (b *Builder) GlobalAveragePool() { b.node("GlobalAveragePool", b.name("mean"), nil) }
+
+// MaxPool appends a maximum over windows.
+func (b *Builder) MaxPool(kernel, stride, pad int64) {
+	b.node("MaxPool", b.name("pool"), []Attribute{
+		{Name: "kernel_shape", Kind: KindInts, Ints: []int64{kernel, kernel}},
+		{Name: "strides", Kind: KindInts, Ints: []int64{stride, stride}},
+		{Name: "pads", Kind: KindInts, Ints: []int64{pad, pad, pad, pad}},
+	})
+}
+
+// Model ends the network: the last output gets the name, and its shape is
+// inferred. It panics when the layers do not fit together, which is a mistake
+// of the program that builds them.
+func (b *Builder) Model(output string) *Model {
+	m := b.model
+	nodes := append([]Node(nil), m.Graph.Nodes...)
+	nodes[len(nodes)-1].Outputs = []string{output}
+	m.Graph.Nodes = nodes
+	m.Graph.Outputs = []ValueInfo{{Name: output, Type: Float}}
+	p, err := Compile(&m)
+	if err != nil {
+		panic(fmt.Sprintf("onnx: building %s: %v", m.Graph.Name, err))
+	}
+	dims := []int64{-1}
+	for _, d := range p.Values[p.Outputs[0]].Dims {
+		dims = append(dims, int64(d))
+	}
+	m.Graph.Outputs[0].Dims = dims
+	return &m
+}
+
+func (b *Builder) name(kind string) string {
+	b.count++
+	return fmt.Sprintf("%s%d", kind, b.count)
+}
+
+func (b *Builder) floats(name string, data []float32, dims ...int64) string {
+	b.model.Graph.Initializers = append(b.model.Graph.Initializers,
+		Tensor{Name: name, Type: Float, Dims: append([]int64(nil), dims...), Floats: data})
+	return name
+}
+
+func (b *Builder) node(op, name string, attributes []Attribute, constants ...string) {
+	out := name + ".out"
+	b.model.Graph.Nodes = append(b.model.Graph.Nodes, Node{
+		Name: name, Op: op, Inputs: append([]string{b.last}, constants...), Outputs: []string{out}, Attributes: attributes,
+	})
+	b.last = out
+}

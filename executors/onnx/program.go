@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,3 +136,254 @@ func unsupported(node, op string) error {
 }
 
 func equalDims(a, b []int) bool { return slices.Equal(a, b) }
+
+// maxItem bounds the elements that one request may have in any tensor.
+const maxItem = 1 << 22
+
+// maxDerived bounds the elements of all broadcast constants together, so that a
+// small file of many nodes cannot ask for unbounded memory.
+const maxDerived = 1 << 26
+
+// The operator sets of which this package knows the operators that it takes.
+// Before 7, Add, Mul and Gemm broadcast by other rules.
+const (
+	oldestOpset = 7
+	newestOpset = 24
+)
+
+// Compile checks a model and infers its shapes. Errors name the node.
+func Compile(m *Model) (*Program, error) {
+	if m.Opset < oldestOpset || m.Opset > newestOpset {
+		return nil, fmt.Errorf("onnx: the model uses operator set %d, and %d to %d are supported; export it anew with one of these, or set engine = \"onnxruntime\"", m.Opset, oldestOpset, newestOpset)
+	}
+	c := &compiler{program: &Program{Name: m.Graph.Name}, byName: map[string]int{}, shapes: map[string][]int64{}}
+	if err := c.constants(m.Graph.Initializers); err != nil {
+		return nil, err
+	}
+	if err := c.inputs(&m.Graph); err != nil {
+		return nil, err
+	}
+	for i := range m.Graph.Nodes {
+		n := &m.Graph.Nodes[i]
+		if n.Domain != "" && n.Domain != "ai.onnx" {
+			return nil, unsupported(label(n, i), n.Domain+"."+n.Op)
+		}
+		if err := c.node(n, label(n, i)); err != nil {
+			return nil, err
+		}
+	}
+	if len(m.Graph.Outputs) == 0 {
+		return nil, errors.New("onnx: the graph declares no outputs")
+	}
+	for _, o := range m.Graph.Outputs {
+		at, ok := c.byName[o.Name]
+		if !ok || c.program.Values[at].Const != nil {
+			return nil, fmt.Errorf("onnx: output %q is not computed by any node", o.Name)
+		}
+		c.program.Outputs = append(c.program.Outputs, at)
+	}
+	return c.program, nil
+}
+
+// label names a node in messages.
+func label(n *Node, at int) string {
+	if n.Name != "" {
+		return fmt.Sprintf("%q", n.Name)
+	}
+	return fmt.Sprintf("%d (%s)", at, n.Op)
+}
+
+type compiler struct {
+	program *Program
+	byName  map[string]int     // tensor name -> index of its value
+	derived int                // elements of broadcast constants so far
+	shapes  map[string][]int64 // int64 constants, which only Reshape reads
+}
+
+func (c *compiler) add(v Value) int {
+	c.program.Values = append(c.program.Values, v)
+	c.byName[v.Name] = len(c.program.Values) - 1
+	return len(c.program.Values) - 1
+}
+
+func (c *compiler) constants(all []Tensor) error {
+	for i := range all {
+		if err := c.constant(&all[i], all[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compiler) constant(t *Tensor, name string) error {
+	n, err := elements(t.Dims)
+	if err != nil {
+		return fmt.Errorf("onnx: constant %q has %w", name, err)
+	}
+	switch t.Type {
+	case Int64:
+		c.shapes[name] = t.Ints
+	case Float:
+		if len(t.Floats) != n {
+			return fmt.Errorf("onnx: constant %q has %d elements for shape %v", name, len(t.Floats), t.Dims)
+		}
+		dims := make([]int, len(t.Dims))
+		for i, d := range t.Dims {
+			dims[i] = int(d)
+		}
+		// A constant without elements is still one.
+		c.add(Value{Name: name, Dims: dims, Const: append(make([]float32, 0, n+1), t.Floats...)})
+	default:
+		return fmt.Errorf("onnx: constant %q has data type %v; only float and, for shapes, int64 are supported", name, t.Type)
+	}
+	return nil
+}
+
+func (c *compiler) inputs(g *Graph) error {
+	for _, in := range g.Inputs {
+		if _, isConst := c.byName[in.Name]; isConst || c.shapes[in.Name] != nil {
+			continue // older files list constants among the inputs
+		}
+		if in.Type != Float {
+			return fmt.Errorf("onnx: input %q has data type %v; only float is supported", in.Name, in.Type)
+		}
+		if len(in.Dims) == 0 {
+			return fmt.Errorf("onnx: input %q has no batch dimension", in.Name)
+		}
+		if in.Dims[0] > 1 {
+			return fmt.Errorf("onnx: input %q has a fixed batch size of %d; export the model with a dynamic batch dimension", in.Name, in.Dims[0])
+		}
+		dims := make([]int, 0, len(in.Dims))
+		size := int64(1)
+		for i, d := range in.Dims[1:] {
+			if d <= 0 || d > maxItem {
+				return fmt.Errorf("onnx: dimension %d of input %q is dynamic or out of range; export the model with a fixed size", i+1, in.Name)
+			}
+			if size *= d; size > maxItem {
+				return fmt.Errorf("onnx: input %q is larger than %d elements", in.Name, maxItem)
+			}
+			dims = append(dims, int(d))
+		}
+		c.program.Inputs = append(c.program.Inputs, c.add(Value{Name: in.Name, Dims: dims}))
+	}
+	if len(c.program.Inputs) == 0 {
+		return errors.New("onnx: the graph declares no inputs")
+	}
+	return nil
+}
+
+// operands are the inputs of a node under translation.
+type operands struct {
+	*compiler
+	node  *Node
+	label string
+}
+
+func (o operands) errorf(format string, args ...any) error {
+	return fmt.Errorf("onnx: node %s: %s: %s", o.label, o.node.Op, fmt.Sprintf(format, args...))
+}
+
+// value returns input i, which must be computed (not a constant).
+func (o operands) value(i int) (int, []int, error) {
+	at, err := o.any(i)
+	if err != nil {
+		return 0, nil, err
+	}
+	v := o.program.Values[at]
+	if v.Const != nil {
+		return 0, nil, o.errorf("input %d (%q) is a constant; the batch must run through it", i, v.Name)
+	}
+	return at, v.Dims, nil
+}
+
+// weights returns input i, which must be a constant with that many dimensions.
+func (o operands) weights(i, rank int) (Value, error) {
+	at, err := o.any(i)
+	if err != nil {
+		return Value{}, err
+	}
+	v := o.program.Values[at]
+	if v.Const == nil {
+		return Value{}, o.errorf("input %d (%q) must be a constant", i, v.Name)
+	}
+	if len(v.Dims) != rank {
+		return Value{}, o.errorf("constant %q has shape %v; %d dimensions are needed", v.Name, v.Dims, rank)
+	}
+	return v, nil
+}
+
+func (o operands) has(i int) bool { return i < len(o.node.Inputs) && o.node.Inputs[i] != "" }
+
+func (o operands) any(i int) (int, error) {
+	if !o.has(i) {
+		return 0, o.errorf("input %d is missing", i)
+	}
+	at, ok := o.byName[o.node.Inputs[i]]
+	if !ok {
+		return 0, o.errorf("input %q is not computed before it is used", o.node.Inputs[i])
+	}
+	return at, nil
+}
+
+// step appends a step whose output is the node's first.
+func (o operands) step(op string, dims []int, w Window, inputs ...int) error {
+	size := 1
+	for _, d := range dims {
+		if d <= 0 {
+			return o.errorf("the output would have shape %v", dims)
+		}
+		if size > maxItem/d {
+			return o.errorf("the output of shape %v is larger than %d elements", dims, maxItem)
+		}
+		size *= d
+	}
+	if len(o.node.Outputs) == 0 || o.node.Outputs[0] == "" {
+		return o.errorf("it has no output")
+	}
+	if _, twice := o.byName[o.node.Outputs[0]]; twice {
+		return o.errorf("output %q is computed twice", o.node.Outputs[0])
+	}
+	out := o.add(Value{Name: o.node.Outputs[0], Dims: slices.Clone(dims)})
+	o.program.Steps = append(o.program.Steps, Step{Node: o.label, Op: op, Inputs: inputs, Output: out, Window: w})
+	return nil
+}
+
+// hidden adds a constant that the compiler has derived.
+func (o operands) hidden(suffix string, dims []int, data []float32) int {
+	return o.add(Value{Name: o.label + suffix, Dims: dims, Const: data})
+}
+
+func (c *compiler) node(n *Node, label string) error {
+	o := operands{compiler: c, node: n, label: label}
+	if err := o.refuseUnknownAttributes(); err != nil {
+		return err
+	}
+	switch n.Op {
+	case "Conv":
+		return o.conv()
+	case "MaxPool":
+		return o.maxPool()
+	case "GlobalAveragePool":
+		return o.globalAveragePool()
+	case "Gemm", "MatMul":
+		return o.dense()
+	case "Add", "Mul":
+		return o.binary()
+	case "Relu", "Sigmoid", "Tanh", "Identity":
+		at, dims, err := o.value(0)
+		if err != nil {
+			return err
+		}
+		return o.step(n.Op, dims, Window{}, at)
+	case "Softmax":
+		return o.softmax()
+	case "Flatten", "Reshape":
+		return o.reshape()
+	case "Constant":
+		if len(n.Attributes) != 1 || n.Attributes[0].Tensor == nil || len(n.Outputs) != 1 {
+			return o.errorf("only a single tensor value is supported")
+		}
+		return c.constant(n.Attributes[0].Tensor, n.Outputs[0])
+	}
+	return unsupported(label, n.Op)
+}

@@ -9,12 +9,12 @@
 // Pages are rendered here with html/template and work without a script: then they
 // reload every few seconds. With one, the main part is replaced by what live sends.
 // However many people look at a page, it is rendered once for all of them, and not
-// at all while nobody looks. The latest minutes of every service are kept (history.go)
+// at all while nobody looks. The latest minutes of every service are kept (source.go)
 // so that a page that is opened shows where things come from.
 //
 // What is planned comes from Temporal, what is measured from this gateway; while
 // Temporal is away a page says so and goes on with what it knew.
 //
 // Files: source.go what a page is made of, view.go and service.go how that reads,
-// graph.go and chart.go pictures, page.go and live.go HTTP.
+// drawing.go pictures, page.go and live.go HTTP.
 package console

@@ -1,13 +1,17 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/httpserve"
+	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -174,4 +178,120 @@ func deadlined(ctx context.Context, timeout time.Duration) (context.Context, con
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, timeout)
+}
+
+func (s *server) infer(w http.ResponseWriter, r *http.Request) {
+	ctx, caller := oip.Traced(r), listen.CallerOf(r)
+	if r.ProtoMajor == 2 { // the time to read an answer begins with that
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	}
+	if s.options.Crowded != nil {
+		if err := s.options.Crowded(ctx, modelName(r), caller.Arrived(r)); err != nil {
+			oip.WriteError(w, err)
+			return
+		}
+	}
+	held := s.options.Bytes.Begin(modelName(r))
+	defer held.Release()
+	call, err := oip.ReadHTTP(w, r, oip.Bounds{Most: s.options.MaxBody, Grow: held.Grow})
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	call.Request.Pipeline, call.Request.Arrived = modelName(r), caller.Arrived(r)
+	call.Request.Textual = func(output string) bool { return !call.AsBinary(output) }
+	if r.PathValue("version") != "" {
+		if _, err := s.model(r); err != nil {
+			oip.WriteError(w, err)
+			return
+		}
+	}
+	ctx, cancel := deadlined(ctx, call.Timeout)
+	defer cancel()
+	caller.Place.Begin()
+	answer, err := s.backend.Infer(ctx, &call.Request)
+	caller.Place.End()
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	oip.WriteAnswer(w, call, answer, held.Grow)
+}
+
+// shutdownTime is what requests under way get when the server stops. The other limits are
+// those of all ports, see listen.Server.
+const shutdownTime = 10 * time.Second
+
+// Serve serves until ctx ends; then requests under way may finish for a while.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	return httpserve.Serve(ctx, l, h, httpserve.Options{
+		HeaderTime: listen.HeadTime, IdleTime: listen.IdleTime, ShutdownTime: shutdownTime,
+	})
+}
+
+// Counted has the answers of a handler count until they are written, as those to requests
+// do: one is made whole, with nothing else held, before any of it is sent. What a handler
+// flushes is sent as it comes, and does not count.
+func Counted(b *gateway.Bytes, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		whole := &wholeWriter{ResponseWriter: w}
+		h.ServeHTTP(whole, r)
+		if whole.begun {
+			return
+		}
+		held := b.Begin("")
+		defer held.Release()
+		if err := held.Grow(int64(whole.held.Cap())); err != nil {
+			oip.WriteError(w, err)
+			return
+		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(listen.AnswerTime)) // not every writer has one
+		w.Header().Set("Content-Length", strconv.Itoa(whole.held.Len()))
+		whole.begin()
+	})
+}
+
+// wholeWriter holds an answer until it is whole.
+type wholeWriter struct {
+	http.ResponseWriter
+	status int
+	held   bytes.Buffer
+	begun  bool // what is written goes on at once
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *wholeWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *wholeWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.begun {
+		return w.ResponseWriter.Write(p)
+	}
+	return w.held.Write(p)
+}
+
+// FlushError is for http.ResponseController.
+func (w *wholeWriter) FlushError() error {
+	w.WriteHeader(http.StatusOK)
+	w.begin()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *wholeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *wholeWriter) begin() {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	if w.status != 0 {
+		w.ResponseWriter.WriteHeader(w.status)
+	}
+	_, _ = w.ResponseWriter.Write(w.held.Bytes())
 }

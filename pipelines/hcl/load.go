@@ -1,3 +1,9 @@
+// Package hcl reads and prints declarations in HCL.
+//
+// Load reads files and folders into a Config: the document, and where each of its
+// values was written. Config.Validate finds what is wrong, at its place; HCL
+// prints a document in its canonical form, which reads back as the same document;
+// Format does that for a file as it stands, comments kept.
 package hcl
 
 import (
@@ -16,6 +22,9 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
 )
+
+// noAxis is how a declaration writes NoBatchAxis.
+const noAxis = "none"
 
 // maxSource bounds one file of a declaration.
 const maxSource = 4 << 20
@@ -144,5 +153,108 @@ func (p places) at(path string) *hcl.Range {
 			return nil
 		}
 		path = path[:cut]
+	}
+}
+
+// NewConfig is a declaration without files; Add fills it.
+func NewConfig() *Config {
+	return &Config{Files: map[string]*hcl.File{}, ranges: places{}}
+}
+
+// Add joins what a program declares to what was read of files: each may refer to
+// hardware and providers of the other. A name that both declare is a finding.
+// Models of relative paths are looked for in the working folder.
+func (c *Config) Add(d pipelines.Document) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	fresh := func(kind, name string) bool {
+		path := kind + "." + name
+		place, inFile := c.ranges[path]
+		if !inFile && !slices.Contains(c.added, path) {
+			c.added = append(c.added, path)
+			return true
+		}
+		where := "by the program"
+		if inFile {
+			where = "at " + place.String()
+		}
+		diags = append(diags, files.Problem("Declared twice", fmt.Sprintf("The program declares the %s %q, which is declared already %s.", kind, name, where), nil))
+		return false
+	}
+	join(&c.Document.Hardware, d.Hardware, func(h pipelines.Hardware) bool { return fresh("hardware", h.Name) })
+	join(&c.Document.Pipelines, located(d.Pipelines), func(p pipelines.Pipeline) bool { return fresh("pipeline", p.Name) })
+	join(&c.Document.Providers, d.Providers, func(p pipelines.Provider) bool { return fresh("provider", p.Name) })
+	join(&c.Document.Functions, d.Functions, func(f pipelines.Function) bool { return fresh("function", f.Name) })
+	join(&c.Document.Pools, d.Pools, func(p pipelines.Pool) bool { return fresh("pool", p.Name) })
+	join(&c.Document.Clusters, d.Clusters, func(k pipelines.Cluster) bool { return fresh("cluster", k.Name) })
+	return diags
+}
+
+func join[T any](to *[]T, all []T, fresh func(T) bool) {
+	for _, one := range all {
+		if fresh(one) {
+			*to = append(*to, one)
+		}
+	}
+}
+
+// located makes the paths of models absolute.
+func located(all []pipelines.Pipeline) []pipelines.Pipeline {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Modules = slices.Clone(all[i].Modules)
+		for j := range all[i].Modules {
+			if m := &all[i].Modules[j]; !strings.Contains(m.Model, "://") {
+				m.Model = absolute(m.Model, "")
+			}
+		}
+	}
+	return all
+}
+
+// inGo says whether a program declared what the path leads to.
+func (c *Config) inGo(path string) bool {
+	return slices.ContainsFunc(c.added, func(block string) bool { return path == block || strings.HasPrefix(path, block+".") })
+}
+
+// Validate finds everything that is wrong with a declaration that Load could
+// read, in one pass. sig may be nil; models are then not opened and shapes not
+// compared.
+func (c *Config) Validate(sig pipelines.SignatureFunc) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, p := range pipelines.CheckAll(&c.Document, c.source(), sig) {
+		of := files.Problem
+		if p.Warning {
+			of = files.Warning
+		}
+		diags = append(diags, of(p.Summary, p.Detail, c.ranges.at(p.Path)))
+	}
+	return diags
+}
+
+// source is what reading the files has found.
+func (c *Config) source() pipelines.Sources {
+	unreadable := map[hcl.Range]bool{}
+	broken := map[string]bool{}
+	for _, d := range c.decoded {
+		if d.Subject != nil {
+			unreadable[*d.Subject] = true
+			if d.Severity == hcl.DiagError {
+				broken[d.Subject.Filename] = true
+			}
+		}
+	}
+	return pipelines.Sources{
+		Missing: func(path string) bool {
+			if c.inGo(path) {
+				return false
+			}
+			place, declared := c.ranges[path]
+			return len(c.ranges) > 0 && (!declared || unreadable[place])
+		},
+		Declared: func(path string) bool {
+			_, declared := c.ranges[path]
+			return declared
+		},
+		Broken: func(file string) bool { return broken[file] },
 	}
 }

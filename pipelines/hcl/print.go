@@ -301,3 +301,116 @@ func ctyValue(v any) cty.Value {
 	}
 	return cty.StringVal(strings.TrimSpace(fmt.Sprint(v))) // Builder.Build refuses it
 }
+
+// printPlanning writes the plan block, where there is anything to say.
+func printPlanning(b *hclwrite.Body, p pipelines.Planning) {
+	if p.IsZero() {
+		return
+	}
+	b.AppendNewline()
+	block := b.AppendNewBlock("plan", nil).Body()
+	setText(block, "policy", p.Policy)
+	setText(block, "cost_model", p.CostModel)
+	if len(p.Without) > 0 {
+		block.SetAttributeValue("without", textTuple(p.Without))
+	}
+	setText(block, "split", p.Split)
+	setText(block, "reading", p.Reading)
+	for _, one := range []struct {
+		name string
+		set  bool
+	}{{"concurrency", p.Concurrency}, {"allow_unsound", p.AllowUnsound}} {
+		if one.set {
+			block.SetAttributeValue(one.name, cty.True)
+		}
+	}
+}
+
+// printUpdate writes the update block, where there is anything to say.
+func printUpdate(b *hclwrite.Body, u pipelines.Update) {
+	if u.IsZero() {
+		return
+	}
+	b.AppendNewline()
+	block := b.AppendNewBlock("update", nil).Body()
+	number := func(name string, x float64) {
+		if x != 0 {
+			block.SetAttributeValue(name, decimal(x))
+		}
+	}
+	number("canary", u.Canary)
+	number("shadow", u.Shadow)
+	if u.Hold != 0 {
+		block.SetAttributeValue("hold", cty.StringVal(durationText(u.Hold)))
+	}
+	revert := map[string]cty.Value{}
+	if u.Revert.Attainment != 0 {
+		revert["attainment"] = decimal(u.Revert.Attainment)
+	}
+	if u.Revert.Cost != 0 {
+		revert["cost"] = decimal(u.Revert.Cost)
+	}
+	if len(revert) > 0 {
+		block.SetAttributeValue("revert", cty.ObjectVal(revert))
+	}
+}
+
+func printAccuracy(b *hclwrite.Body, x float64) {
+	if x != 0 {
+		b.SetAttributeValue("accuracy", decimal(x))
+	}
+}
+
+// printNetwork prints what a module and its variants both say of what they run.
+func printNetwork(b *hclwrite.Body, v pipelines.Variant) {
+	setText(b, "model", v.Model)
+	setText(b, "engine", v.Engine)
+	if len(v.Command) > 0 {
+		b.SetAttributeValue("command", textTuple(v.Command))
+	}
+	if len(v.Files) > 0 {
+		b.SetAttributeValue("files", textTuple(v.Files))
+	}
+	setText(b, "profile", v.ProfileFile)
+	printAccuracy(b, v.Accuracy)
+}
+
+func printHardware(b *hclwrite.Body, h pipelines.Hardware) {
+	if l := h.Listed; l.File != "" {
+		setText(b, "prices", l.File)
+		if l.Name != h.Name {
+			setText(b, "listed_as", l.Name)
+		}
+		setText(b, "market", l.Market)
+	} else {
+		b.SetAttributeValue("price", decimal(h.Price))
+		if h.Interruptions != 0 {
+			b.SetAttributeValue("interruptions", decimal(h.Interruptions))
+		}
+	}
+	if h.Recovery != 0 {
+		b.SetAttributeValue("recovery", cty.StringVal(durationText(h.Recovery)))
+	}
+	if h.Memory > 0 {
+		b.SetAttributeValue("memory", cty.StringVal(memoryText(h.Memory)))
+	}
+	if h.Count != 0 {
+		b.SetAttributeValue("count", cty.NumberIntVal(int64(h.Count)))
+	}
+	if h.Cores != 0 {
+		b.SetAttributeValue("cores", cty.NumberIntVal(int64(h.Cores)))
+	}
+}
+
+func printCluster(b *hclwrite.Body, c pipelines.Cluster) {
+	b.SetAttributeValue("hardware", cty.StringVal(c.Hardware))
+	switch {
+	case c.Devices == pipelines.Range{}:
+	case c.Devices.Min == c.Devices.Max:
+		b.SetAttributeValue("devices", cty.NumberIntVal(int64(c.Devices.Min)))
+	default:
+		b.SetAttributeRaw("devices", hclwrite.TokensForIdentifier(fmt.Sprintf("{ min = %d, max = %d }", c.Devices.Min, c.Devices.Max)))
+	}
+	setText(b, "dispatch", c.Dispatch)
+	b.SetAttributeValue("pipelines", textTuple(c.Pipelines))
+}

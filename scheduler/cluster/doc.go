@@ -2,10 +2,10 @@
 // the declared rates of many pipelines need, and which pipelines share a dispatcher
 // (Symphony, sections 4.2, 4.7 and appendix A).
 //
-//	plan.go       what is asked, and the plan with its text; json.go is its contract
-//	solve.go      the steps: divide objectives, divide the cluster, size each part
+//	plan.go       what is asked, and the plan with its text and its JSON
+//	solve.go      the steps: divide objectives, divide the cluster (the problem for
+//	              Partition), size each part
 //	size.go       the least number of devices that attains, by simulation, and a bound
-//	parts.go      which pipelines share devices: the problem for Partition
 //
 //	division      the objective of a pipeline among its modules
 //	partition     models among sub-clusters
@@ -26,7 +26,7 @@
 // (4, 7, 8), and from what runs no more moved than is allowed (11).
 //
 //	partition_problem.go  the program, and what an assignment is worth
-//	partition.go          greedy, then moves and swaps until none helps; kicks out of dead ends
-//	partition_bound.go    what no assignment can be better than, moves counted
-//	partition_exact.go    all assignments, where they are few
+//	partition.go          all assignments, where they are few; else greedy, then moves and
+//	                      swaps until none helps, kicks out of dead ends, and a bound on what
+//	                      no assignment can be better than, moves counted
 package cluster

@@ -10,7 +10,7 @@
 //     which objectives are held by (equations 1 to 4), hence a cost per request
 //     (equation 6). Where the provider bills in steps, the average is rounded
 //     up to them.
-//   - demand.go: what a group asks for. A request waits at most its own
+//     A group asks for something that fits it. A request waits at most its own
 //     timeout, objective less maximum latency; the batch leaves when the first
 //     timeout among its requests runs out. Timeouts of all applications move
 //     together with the latency, and so does the equivalent timeout of the
@@ -18,14 +18,14 @@
 //     its rate, its shortest objective and its equivalent objective. An offer
 //     fits when its maximum latency is below a bound that follows from these
 //     and its batch size.
-//   - provision.go: the cheapest offer that fits, exactly: by batch size the
+//     The cheapest offer that fits is found exactly: by batch size the
 //     offers form a staircase (slower is cheaper), and one binary search per
 //     batch size finds the step.
-//   - harmonybatch.go merges groups in two stages, as the paper does; exact.go
+//   - published_policies.go merges groups in two stages, as the paper does; exact.go
 //     finds the best partition among all by dynamic programming over subsets,
-//     for up to a dozen applications, and contiguous.go the best one that keeps
+//     for up to a dozen applications, beyond that the best one that keeps
 //     neighbours in the order of objectives together, with a lower bound
-//     (bound.go) that holds for all; batch.go and mbs.go are the baselines.
+//     (bound.go) that holds for all. published_policies.go has the baselines, too.
 //   - fit.go finds the coefficients from measurements, by least squares, and
 //     says how far off they are.
 //

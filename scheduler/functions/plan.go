@@ -1,6 +1,16 @@
 package functions
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+)
 
 // Status of a plan.
 type Status string
@@ -58,4 +68,323 @@ func (p Plan) Gap() float64 {
 		return 0
 	}
 	return max(0, p.CostPerRequest/p.LowerBound-1)
+}
+
+// Problem is one function, its profile and applications included, and the
+// provider that runs it.
+type Problem struct {
+	Function pipelines.Function
+	Provider pipelines.Provider
+}
+
+// Options choose how to plan. The zero value is the default.
+type Options struct {
+	Policy string // PolicyExact when empty
+
+	Seed uint64 // of policy mbs+, whose search begins at random
+
+	// Stop ends the search early: the best plan found by then is returned. Asked
+	// from time to time; nil for never.
+	Stop func() bool `json:"-"`
+	// Clock reads a monotonic clock, for SolveTime. Nil leaves it zero.
+	Clock func() time.Duration `json:"-"`
+}
+
+// Names of the policies.
+const (
+	PolicyExact        = "exact"        // the best partition
+	PolicyHarmonyBatch = "harmonybatch" // two-stage merging, as printed
+	PolicyBatch        = "batch"        // each application alone, on CPU functions, by average latencies
+	PolicyMBS          = "mbs+"         // groups of equal rates, each provisioned by eleven steps of Bayesian optimisation
+	PolicyMBSOptimal   = "mbs+ optimal" // groups of equal rates, each provisioned at its best
+)
+
+// Policies lists the names that Options.Policy takes.
+func Policies() []string {
+	return []string{PolicyExact, PolicyHarmonyBatch, PolicyBatch, PolicyMBS, PolicyMBSOptimal}
+}
+
+func (o Options) policy() string {
+	if o.Policy == "" {
+		return PolicyExact
+	}
+	return o.Policy
+}
+
+// Check says what is wrong with the options, naming what exists.
+func (o Options) Check() error {
+	if !slices.Contains(Policies(), o.policy()) {
+		return fmt.Errorf("functions: there is no policy %q; there is %s", o.Policy, strings.Join(Policies(), ", "))
+	}
+	return nil
+}
+
+// Check says what is wrong with the problem. One that was loaded from HCL and
+// validated has nothing wrong, save objectives that cannot be met: those are an
+// infeasible plan.
+func (p Problem) Check() error {
+	if p.Function.Provider != p.Provider.Name {
+		return fmt.Errorf("functions: function %q names provider %q, not %q", p.Function.Name, p.Function.Provider, p.Provider.Name)
+	}
+	if err := pipelines.CheckFunction(&p.Function, &p.Provider); err != nil {
+		return fmt.Errorf("functions: function %q: %w", p.Function.Name, err)
+	}
+	return nil
+}
+
+// Describe writes the plan for people: what it costs, then one line a group.
+func (p Plan) Describe() string {
+	var b strings.Builder
+	if p.Status == Infeasible {
+		fmt.Fprintf(&b, "%s: infeasible: %s\n", p.Function, p.Reason)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s: %s plan, %s per million requests, %s per hour at %s requests per second\n",
+		p.Function, p.Status, quantity.Money(1e6*p.CostPerRequest), quantity.Money(p.CostPerHour()), quantity.Number(p.Rate))
+	fmt.Fprintf(&b, "policy %s, %s%s\n", p.Policy, p.promise(), p.bounded())
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "applications\trate/s\tfunction\tbatch\tlatency\tat most\ttimeouts\tper million\t")
+	for _, g := range p.Groups {
+		g.describe(w)
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	if p.ColdStart > 0 {
+		fmt.Fprintf(&b, "a cold start takes %s, which no maximum latency holds: %s\n", quantity.Duration(p.ColdStart), p.cold())
+	}
+	return b.String()
+}
+
+// cold says who meets cold starts.
+func (p Plan) cold() string {
+	if p.Prepared {
+		return fmt.Sprintf("instances are started for all but %s of calls", quantity.Percent(1-warmShare))
+	}
+	return "calls that the provider has no instance for are late"
+}
+
+func (p Plan) promise() string {
+	if p.Sound {
+		return "every objective is kept by the maximum latencies"
+	}
+	return "some objectives are missed when a batch takes its maximum latency"
+}
+
+func (p Plan) bounded() string {
+	if p.Status != Feasible || p.LowerBound <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; no partition costs less than %s per million (gap %.2g %%)", quantity.Money(1e6*p.LowerBound), 100*p.Gap())
+}
+
+func (g Group) describe(w *tabwriter.Writer) {
+	var names, timeouts []string
+	for _, a := range g.Applications {
+		names = append(names, a.Name)
+		timeouts = append(timeouts, quantity.Duration(a.Timeout))
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", several(names), quantity.Number(g.Rate), g.size(), g.Batch,
+		quantity.Duration(g.LatencyAvg), quantity.Duration(g.LatencyMax), several(timeouts), quantity.Money(1e6*g.Cost))
+}
+
+// Describe writes what became of the requests, and what they cost.
+func (r Simulated) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d requests in %d calls of %s on average; %d late, %d dropped\n", r.Function, r.Requests, r.Calls, quantity.Number(r.MeanBatch), r.Late, r.Dropped)
+	fmt.Fprintf(&b, "latency %s in the middle, %s for 99 of 100, %s at most\n", quantity.Duration(r.P50), quantity.Duration(r.P99), quantity.Duration(r.Max))
+	fmt.Fprintf(&b, "%s per million requests; with full batches, as planned by policy %s, %s\n", quantity.Money(1e6*r.CostPerRequest), r.Policy, quantity.Money(1e6*r.Predicted))
+	return b.String()
+}
+
+// mostListed bounds how many applications of a group a table names.
+const mostListed = 4
+
+func several(names []string) string {
+	if n := len(names); n > mostListed {
+		return fmt.Sprintf("%s ... %s (%d)", strings.Join(names[:2], ", "), names[n-1], n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// size is what a function is given.
+func (o Offer) size() string {
+	if o.Platform == GPU {
+		return quantity.Number(o.GPUMemory) + " GB GPU"
+	}
+	return quantity.Number(o.VCPU) + " vCPU"
+}
+
+// The JSON of a plan is part of the public contract: times are milliseconds as
+// numbers, rates requests per second.
+
+type planJSON struct {
+	Function       string      `json:"function"`
+	Policy         string      `json:"policy"`
+	Status         Status      `json:"status"`
+	Reason         string      `json:"reason,omitempty"`
+	Sound          bool        `json:"sound"`
+	Rate           float64     `json:"rate"`
+	CostPerRequest float64     `json:"cost_per_request"`
+	ExpectedCost   float64     `json:"expected_cost_per_request"`
+	LowerBound     float64     `json:"lower_bound_per_request,omitempty"`
+	Gap            float64     `json:"gap"`
+	Cost           float64     `json:"cost"`
+	ColdStart      quantity.MS `json:"cold_start_ms,omitempty"`
+	Prepared       bool        `json:"prepared,omitempty"`
+	CutShort       bool        `json:"cut_short,omitempty"`
+	SolveTime      quantity.MS `json:"solve_ms"`
+	Groups         []Group     `json:"groups"`
+}
+
+type groupJSON struct {
+	Platform       Platform    `json:"platform"`
+	VCPU           float64     `json:"vcpu"`
+	GPUMemory      float64     `json:"gpu_memory_gb"`
+	Host           float64     `json:"memory_gb,omitempty"`
+	Batch          int         `json:"batch"`
+	Rate           float64     `json:"rate"`
+	LatencyAvg     quantity.MS `json:"latency_avg_ms"`
+	LatencyMax     quantity.MS `json:"latency_max_ms"`
+	Timeout        quantity.MS `json:"equivalent_timeout_ms"`
+	CostPerRequest float64     `json:"cost_per_request"`
+	Applications   []Share     `json:"applications"`
+}
+
+type shareJSON struct {
+	Name    string      `json:"name"`
+	SLO     quantity.MS `json:"slo_ms"`
+	Rate    float64     `json:"rate"`
+	Timeout quantity.MS `json:"timeout_ms"`
+}
+
+// MarshalJSON writes the fixed field names of the contract; cost is money per
+// hour.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	groups := p.Groups
+	if groups == nil {
+		groups = []Group{}
+	}
+	return json.Marshal(planJSON{
+		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.ExpectedCost, p.LowerBound, p.Gap(),
+		p.CostPerHour(), quantity.MS(p.ColdStart), p.Prepared, p.CutShort, quantity.MS(p.SolveTime), groups,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
+// ignored.
+func (p *Plan) UnmarshalJSON(b []byte) error {
+	var j planJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	if len(j.Groups) == 0 {
+		j.Groups = nil
+	}
+	*p = Plan{
+		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound, time.Duration(j.ColdStart), j.Prepared, j.CutShort,
+		time.Duration(j.SolveTime), j.Groups,
+	}
+	return nil
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (g Group) MarshalJSON() ([]byte, error) {
+	return json.Marshal(groupJSON{
+		g.Platform, g.VCPU, g.GPUMemory, g.Host, g.Batch, g.Rate, quantity.MS(g.LatencyAvg), quantity.MS(g.LatencyMax),
+		quantity.MS(g.Timeout), g.Cost, g.Applications,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (g *Group) UnmarshalJSON(b []byte) error {
+	var j groupJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	avg, most := time.Duration(j.LatencyAvg), time.Duration(j.LatencyMax)
+	*g = Group{
+		Offer: Offer{j.Platform, j.VCPU, j.GPUMemory, j.Host, j.Batch, avg.Seconds(), most.Seconds(), j.CostPerRequest},
+		Rate:  j.Rate, LatencyAvg: avg, LatencyMax: most, Timeout: time.Duration(j.Timeout), Applications: j.Applications,
+	}
+	return nil
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (s Share) MarshalJSON() ([]byte, error) {
+	return json.Marshal(shareJSON{s.Name, quantity.MS(s.SLO), s.Rate, quantity.MS(s.Timeout)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *Share) UnmarshalJSON(b []byte) error {
+	var j shareJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*s = Share{j.Name, time.Duration(j.SLO), j.Rate, time.Duration(j.Timeout)}
+	return nil
+}
+
+// Comparison is one function planned by several policies.
+type Comparison struct {
+	Function string `json:"function"`
+	Plans    []Plan `json:"plans"` // in the order of the policies
+}
+
+// Compare plans the function by the policies given, or by every one.
+func Compare(p Problem, o Options, policies ...string) (Comparison, error) {
+	if len(policies) == 0 {
+		policies = Policies()
+	}
+	c := Comparison{Function: p.Function.Name}
+	for _, policy := range policies {
+		o.Policy = policy
+		plan, err := Solve(p, o)
+		if err != nil {
+			return Comparison{}, err
+		}
+		c.Plans = append(c.Plans, plan)
+	}
+	return c, nil
+}
+
+// Plan by that policy, or nil.
+func (c Comparison) Plan(policy string) *Plan {
+	for i := range c.Plans {
+		if c.Plans[i].Policy == policy {
+			return &c.Plans[i]
+		}
+	}
+	return nil
+}
+
+// Best is the cheapest sound plan; nil where there is none.
+func (c Comparison) Best() *Plan {
+	var best *Plan
+	for i := range c.Plans {
+		p := &c.Plans[i]
+		if p.Status != Infeasible && p.Sound && (best == nil || p.CostPerRequest < best.CostPerRequest) {
+			best = p
+		}
+	}
+	return best
+}
+
+// Describe writes one line a policy; costs are beside that of the first one.
+func (c Comparison) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", c.Function)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "policy\tper million\tratio\tgroups\tsound\tstatus\tsolved in\t")
+	for _, p := range c.Plans {
+		if p.Status == Infeasible {
+			fmt.Fprintf(w, "%s\t\t\t\t\t%s: %s\t\t\n", p.Policy, p.Status, p.Reason)
+			continue
+		}
+		ratio := "1"
+		if first := c.Plans[0]; first.CostPerRequest > 0 {
+			ratio = fmt.Sprintf("%.3f", p.CostPerRequest/first.CostPerRequest)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%v\t%s\t%s\t\n", p.Policy, quantity.Money(1e6*p.CostPerRequest), ratio, len(p.Groups), p.Sound, p.Status, quantity.Duration(p.SolveTime))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
 }

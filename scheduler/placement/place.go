@@ -2,6 +2,8 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 )
 
@@ -235,4 +237,120 @@ func (p *packing) result(r *Request) Placement {
 	})
 	name(p.slots, r.Actual, r.Start)
 	return Placement{Slots: p.slots, Loads: p.loads}
+}
+
+// Processing steps that ride (plan.Group.Rides) go beside executors of their
+// pipeline, after these have found their devices: they need no turn on the device
+// and take next to nothing of it.
+
+// apart divides demands into those that need devices and those that ride.
+func apart(all []demand) (own, riders []demand) {
+	for _, d := range all {
+		if d.config.Rides {
+			riders = append(riders, d)
+		} else {
+			own = append(own, d)
+		}
+	}
+	return own, riders
+}
+
+// ride places the riders: each where it runs already, or on the least used device
+// of its hardware that holds an executor of the pipeline, and where there is none
+// on any. It returns the first that finds no device.
+func (p *packing) ride(r *Request, riders []demand) *item {
+	hosts := make([]bool, len(p.loads))
+	for i := range p.slots {
+		if at := p.device(&p.slots[i]); at >= 0 {
+			hosts[at] = true
+		}
+	}
+	for i := range riders {
+		it := item{demand: &riders[i], share: riders[i].share}
+		best := -1
+		for at := range p.loads {
+			l := &p.loads[at]
+			if l.Device.Hardware != it.config.Hardware || l.Device.Memory > 0 && l.Memory+p.leaving[at]+it.memory > l.Device.Memory {
+				continue
+			}
+			if best < 0 || p.carries(r, it, at, hosts) > p.carries(r, it, best, hosts) ||
+				p.carries(r, it, at, hosts) == p.carries(r, it, best, hosts) && l.Share < p.loads[best].Share-tolerance {
+				best = at
+			}
+		}
+		if best < 0 {
+			return &it
+		}
+		p.put(r, it, best)
+	}
+	return nil
+}
+
+// carries ranks a device for a rider: 2 beside an executor of the pipeline where
+// the rider runs already, 1 beside an executor, 0 elsewhere.
+func (p *packing) carries(r *Request, it item, at int, hosts []bool) int {
+	if !hosts[at] {
+		return 0
+	}
+	if slices.ContainsFunc(r.Actual, func(s Slot) bool { return s.Rides && r.serves(&s, it.demand) && p.device(&s) == at }) {
+		return 2
+	}
+	return 1
+}
+
+// explain says why an item found no device, and what rate would fit.
+func (r *Request) explain(it item, bound float64) *MisfitError {
+	e := &MisfitError{Module: it.module, Hardware: it.config.Hardware}
+	kind := fmt.Sprintf("devices of hardware %s", it.config.Hardware)
+	loads := r.empty(bound, false).loads
+	loads = slices.DeleteFunc(loads, func(l Load) bool { return l.Device.Hardware != it.config.Hardware })
+	if len(loads) == 0 {
+		e.Reason = fmt.Sprintf("there are no %s; start a worker on a host that has one, or plan for other hardware", kind)
+		return e
+	}
+	need, taken := 0.0, 0.0
+	for _, d := range r.demands(1) {
+		if d.config.Hardware == it.config.Hardware {
+			need += d.share
+		}
+	}
+	room := false
+	for _, l := range loads {
+		taken += math.Min(bound, l.Share)
+		room = room || l.Device.Memory == 0 || l.Memory+it.memory <= l.Device.Memory
+	}
+	if !room {
+		e.Reason = fmt.Sprintf("it needs %d MiB of memory and none of the %d %s has as much free", mebibytes(it.memory), len(loads), kind)
+		return e
+	}
+	e.Rate = r.largestRate(bound)
+	have := float64(len(loads))*bound - taken
+	if missing := need - have; missing > tolerance {
+		e.Reason = fmt.Sprintf("the plan needs %s %s and %s are free (%d at a utilisation of at most %s, less what others use), so %s are missing",
+			devices(need), kind, devices(have), len(loads), percent(bound), devices(missing))
+	} else {
+		e.Reason = fmt.Sprintf("a share of %s is too large for what is left of any of the %d %s", percent(it.share), len(loads), kind)
+	}
+	return e
+}
+
+// largestRate is the highest rate of the pipeline that fits, by bisection over
+// shares scaled in proportion, to one part in a thousand and rounded down.
+func (r *Request) largestRate(bound float64) float64 {
+	const steps = 12
+	low, high := 0.0, 1.0
+	for range steps {
+		mid := (low + high) / 2
+		if _, misfit := r.pack(r.demands(mid), bound); misfit == nil {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	rate := low * r.Pipeline.Rate
+	if !(rate > 0) {
+		return 0
+	}
+	digits := math.Pow(10, 2-math.Floor(math.Log10(rate)))
+	return math.Floor(rate*digits) / digits
 }

@@ -17,11 +17,11 @@
 // Harpagon paper; package demand decides exactly what a dispatcher can keep).
 //
 // Read problem.go and plan.go first: what is asked and what is answered. A
-// Policy works on a Prepared problem (prepared.go): modules in topological order
-// (dag.go), each with its configurations (config.go). It makes a Schedule for every
-// module and writes the plan (schedule.go); sound.go and counted.go prove what a
+// Policy works on a Prepared problem (prepared.go): modules in topological order,
+// each with its configurations (config.go). It makes a Schedule for every
+// module and writes the plan (schedule.go); sound.go proves what a
 // dispatcher can keep of it. solve.go drives a policy: with the headroom that the
-// pipeline keeps (headroom.go), and no more devices than exist (capacity.go).
+// pipeline keeps (problem.go), and no more devices than exist (capacity.go).
 //
 // Everything is a pure function of its arguments.
 //

@@ -170,3 +170,201 @@ func (p *Prepared) inDeclaredOrder() []int {
 	}
 	return order
 }
+
+// Gap is the least time between two requests of the module, in seconds: 1/T where they
+// come one by one, 0 where several may come at once.
+func (m *ModuleProblem) Gap() float64 {
+	if !m.Single {
+		return 0
+	}
+	return 1 / m.Rate
+}
+
+// Period is the longest time in seconds between two batches of c that take the whole
+// stream of T requests per second and whose requests wait for them no longer than
+// window seconds:
+//
+//	min(b/T, max(gap, W))
+//
+// A batch holds at most b requests, and at most those that came within its window. It
+// holds one, however short the window is: until the next one comes no batch is needed.
+// It is 0 where there is no window.
+func (m *ModuleProblem) Period(c *Config, window float64) float64 {
+	if !(window > 0) {
+		return 0
+	}
+	return math.Min(float64(c.Batch)/m.Rate, math.Max(m.Gap(), window))
+}
+
+// Serves is the share of the module's stream that one device can serve when every
+// request must be answered within latency seconds, at the most, under any rule of
+// dispatch: s·P/d for the Period P of windows L - d, since a device starts at most s/d
+// batches a second.
+func (m *ModuleProblem) Serves(c *Config, latency float64) float64 {
+	return m.Period(c, latency-c.Duration.Seconds()) / c.Interval()
+}
+
+// Latency is the least, in seconds, that n devices with c promise the module's stream
+// when they serve it alone; +Inf when they are too few. They start a batch every
+// d/(s·n) seconds, spread evenly, and a request waits no longer than that, or not at
+// all where the next one comes later.
+func (m *ModuleProblem) Latency(c *Config, n int) float64 {
+	switch wait := c.Interval() / float64(n); {
+	case m.Rate*wait > float64(c.Batch)*(1+RateTolerance):
+		return math.Inf(1)
+	case wait <= m.Gap()*(1+RateTolerance):
+		return c.Duration.Seconds() + LeastWindow
+	default:
+		return c.Duration.Seconds() + wait
+	}
+}
+
+// single says, in the order of the DAG, to which modules requests come one by one: as
+// the pipeline gets them, and neither scattered nor thinned out on the way.
+func (p *Prepared) single() []bool {
+	list := make([]bool, len(p.Modules))
+	for i, name := range p.DAG.Names {
+		list[i] = even(*p.Pipeline.Module(name)) && !slices.ContainsFunc(p.DAG.Up[i], func(up int) bool { return !list[up] })
+	}
+	return list
+}
+
+// alone is the group that takes all requests of a module when it gives each one a
+// batch of its own, since the next comes no sooner than the next batch; else nil. Where
+// the test takes the stream for a fluid, such a batch would have to wait until a whole
+// request has come.
+func (m *Module) alone() *Group {
+	busy := m.busy()
+	if len(busy) != 1 || busy[0].Window <= 0 {
+		return nil
+	}
+	g, period := &busy[0], busy[0].Period.Seconds()
+	if g.Period >= longest {
+		period = float64(g.Batch) / (g.Rate + g.DummyRate)
+	}
+	rounding := 2e-9 + 1e-12/m.Rate
+	if period > 1/m.Rate+rounding || period < gap(m.Rate).Seconds()-rounding {
+		return nil
+	}
+	return g
+}
+
+// WholeGap is the Gap in whole nanoseconds, rounded up, and 36 years at the most: what is
+// shorter than the longest duration is that long indeed.
+func (m *ModuleProblem) WholeGap() time.Duration {
+	if !m.Single {
+		return 0
+	}
+	return gap(m.Rate)
+}
+
+// gap is that of a stream of rate requests per second that come one by one.
+func gap(rate float64) time.Duration { return min(ToDuration(1/rate), longest/2) }
+
+// DAG is the pipeline as indices in topological order.
+type DAG struct {
+	Names    []string
+	Up, Down [][]int
+	Rows     [][]int // longest chains without a branch, see inRows
+}
+
+func newDAG(p *pipelines.Pipeline) (*DAG, error) {
+	order, err := p.Order()
+	if err != nil {
+		return nil, err
+	}
+	d := &DAG{Names: order, Up: make([][]int, len(order)), Down: make([][]int, len(order))}
+	for i, name := range order {
+		for _, u := range p.Upstream(name) {
+			j := slices.Index(order, u)
+			d.Up[i] = append(d.Up[i], j)
+			d.Down[j] = append(d.Down[j], i)
+		}
+	}
+	d.Rows = d.inRows()
+	return d, nil
+}
+
+// inRows are the longest chains of modules in which each but the last feeds only
+// the next, and each but the first reads only from the one before.
+func (d *DAG) inRows() [][]int {
+	var rows [][]int
+	for i := range d.Names {
+		if len(d.Up[i]) == 1 && len(d.Down[d.Up[i][0]]) == 1 {
+			continue // not the first of its row
+		}
+		row := []int{i}
+		for next := i; len(d.Down[next]) == 1 && len(d.Up[d.Down[next][0]]) == 1; {
+			next = d.Down[next][0]
+			row = append(row, next)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Around gives for every module the longest path that passes through it,
+// without the module itself. Times add up without overflow as long as none
+// exceeds a quarter of the longest duration in any sum; ToDuration sees to it.
+func (d *DAG) Around(weight []time.Duration) []time.Duration {
+	head := make([]time.Duration, len(weight))
+	tail := make([]time.Duration, len(weight))
+	for i := range weight {
+		for _, u := range d.Up[i] {
+			head[i] = max(head[i], Saturate(head[u], weight[u]))
+		}
+	}
+	for i := len(weight) - 1; i >= 0; i-- {
+		for _, v := range d.Down[i] {
+			tail[i] = max(tail[i], Saturate(tail[v], weight[v]))
+		}
+	}
+	for i := range head {
+		head[i] = Saturate(head[i], tail[i])
+	}
+	return head
+}
+
+// Longest is the length of the longest path.
+func (d *DAG) Longest(weight []time.Duration) time.Duration {
+	var total time.Duration
+	for i, a := range d.Around(weight) {
+		total = max(total, Saturate(a, weight[i]))
+	}
+	return total
+}
+
+// Stretch lengthens the weights so that every module lies on a path as long as
+// the limit, as far as one factor a module can: a module's weight is multiplied
+// by limit over the longest path through it. No path becomes longer than the
+// limit, because each of its modules is stretched by at most limit over the
+// length of that path.
+func (d *DAG) Stretch(weight []time.Duration, limit time.Duration) []time.Duration {
+	out := slices.Clone(weight)
+	for i, a := range d.Around(weight) {
+		through := Saturate(a, weight[i])
+		if weight[i] > 0 && through > 0 && through < limit {
+			out[i] = max(weight[i], Scale(weight[i], limit, through))
+			if a == 0 {
+				out[i] = limit // to the nanosecond
+			}
+		}
+	}
+	return out
+}
+
+// Scale is x·num/den rounded down, within rounding of a float64.
+func Scale(x, num, den time.Duration) time.Duration {
+	return time.Duration(float64(x) * (float64(num) / float64(den)) * (1 - 4e-16))
+}
+
+// Saturate adds two times without overflow.
+func Saturate(a, b time.Duration) time.Duration {
+	const most = time.Duration(1) << 61
+	return min(most, a+b)
+}
+
+// LongestThrough is the length of the longest path that passes module i.
+func (d *DAG) LongestThrough(weight []time.Duration, i int) time.Duration {
+	return Saturate(d.Around(weight)[i], weight[i])
+}

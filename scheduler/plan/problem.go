@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Problem is one pipeline, its profiles included, and the hardware that may
@@ -208,3 +210,78 @@ func checkModule(m *pipelines.Module) error {
 
 // finite is true for numbers that are zero or more and not infinite.
 func finite(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
+
+// Headroom: a plan is made for the objective less the share that the pipeline
+// keeps for what machines do besides (pipelines.Pipeline.Kept). Its budgets add
+// up to that; the deadline of requests stays the objective. Every entry of the
+// package plans the tightened problem and writes the objective as declared.
+
+// tightened is the problem as it is planned: without headroom, for what it
+// leaves of the objective.
+func (p Problem) tightened() Problem {
+	p.Pipeline = p.Pipeline.Planned()
+	return p
+}
+
+// keep says in the plan of a tightened problem what it keeps.
+func (p *Plan) keep(declared *Problem) {
+	p.Headroom = declared.Pipeline.SLO - declared.tightened().Pipeline.SLO
+	p.SLO = declared.Pipeline.SLO
+	if p.Headroom > 0 && p.Status == Infeasible && p.Reason != "" {
+		p.Reason += declared.less()
+	}
+}
+
+// less explains an objective that is shorter than the declared one.
+func (p *Problem) less() string {
+	kept := p.Pipeline.SLO - p.tightened().Pipeline.SLO
+	if kept <= 0 {
+		return ""
+	}
+	return " (the SLO of " + quantity.Duration(p.Pipeline.SLO) + " less a headroom of " + quantity.Duration(kept) + ")"
+}
+
+// explained adds that to a reason.
+func (p *Problem) explained(err error) error {
+	var why *InfeasibleError
+	if less := p.less(); less != "" && errors.As(err, &why) {
+		told := *why
+		told.Reason, told.SLO = told.Reason+less, p.Pipeline.SLO
+		return &told
+	}
+	return err
+}
+
+// Relaxed is the problem without headroom: what it would cost otherwise tells
+// what the margin costs.
+func (p Problem) Relaxed() Problem {
+	none := 0.0
+	p.Pipeline.Headroom = &none
+	return p
+}
+
+// Transferred is the pipeline as a gateway sees it whose batches are on their way to an
+// executor and back for so long: until the answer is there, the executor gets no other
+// batch, and the item goes nowhere else. So every batch takes that much longer, in its
+// part of the objective and of its machine alike.
+func Transferred(p pipelines.Pipeline, transfer time.Duration) pipelines.Pipeline {
+	if transfer <= 0 {
+		return p
+	}
+	p.Modules = slices.Clone(p.Modules)
+	for i := range p.Modules {
+		points := slices.Clone(p.Modules[i].Profile.Points)
+		for k := range points {
+			points[k].Duration += transfer
+		}
+		p.Modules[i].Profile.Points = points
+	}
+	return p
+}
+
+// Count says in the plan of a pipeline that was Transferred that it counts on it.
+func (p *Plan) Count(transfer time.Duration) {
+	if p.Transfer = max(0, transfer); p.Transfer > 0 && p.Status == Infeasible {
+		p.Reason += " (" + quantity.Duration(p.Transfer) + " of that at every module for the way to executors and back, as measured)"
+	}
+}

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -105,4 +107,159 @@ func (m *market) throughput(k, low, high int) float64 {
 		return math.Inf(1)
 	}
 	return share / time
+}
+
+// maxConfigurations bounds a list of configurations.
+const maxConfigurations = 1_000_000
+
+// priceTolerance lets a configuration cost the budget to the cent although its
+// sum was rounded.
+const priceTolerance = 1e-9
+
+// configuration is a number of instances of each kind.
+type configuration struct {
+	counts []int
+	rate   float64 // what it is ranked by
+}
+
+// configurations lists everything that the budget pays for, with at least one
+// base instance.
+func (m *market) configurations() ([]configuration, error) {
+	var all []configuration
+	counts := make([]int, len(m.kinds))
+	var fill func(k int, left float64) error
+	fill = func(k int, left float64) error {
+		if k == len(m.kinds) {
+			if len(all) == maxConfigurations {
+				return fmt.Errorf("the budget pays for more than %d configurations: bound the kinds of hardware with count, or name fewer of them", maxConfigurations)
+			}
+			all = append(all, configuration{counts: slices.Clone(counts)})
+			return nil
+		}
+		least := 0
+		if k == m.base {
+			least = 1
+		}
+		for n := least; n <= m.affordable(k, left); n++ {
+			counts[k] = n
+			if err := fill(k+1, left-float64(n)*m.kinds[k].price); err != nil {
+				return err
+			}
+		}
+		counts[k] = 0
+		return nil
+	}
+	return all, fill(0, m.budget)
+}
+
+// affordable is how many instances of the kind the money pays for.
+func (m *market) affordable(k int, money float64) int {
+	n := int(money*(1+priceTolerance)/m.kinds[k].price + priceTolerance)
+	if most := m.kinds[k].most; most > 0 {
+		n = min(n, most)
+	}
+	return max(0, n)
+}
+
+// rank orders configurations by falling rate; of equal ones, the cheaper first.
+func (m *market) rank(all []configuration) {
+	slices.SortStableFunc(all, func(a, b configuration) int {
+		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(m.cost(a.counts), m.cost(b.counts)))
+	})
+}
+
+// Numbers of the paper's choice rule.
+const (
+	agreeing   = 3  // configurations at the top that must agree on the base count
+	considered = 10 // configurations to take the middle of otherwise
+)
+
+// choose applies the paper's rule to ranked configurations (section 5.2): where
+// the first three have the same number of base instances, the first of all;
+// otherwise, of the first ten, the one with the least sum of squared distances
+// to the others, in plain instance counts.
+func choose(ranked []configuration, base int) configuration {
+	top := ranked[:min(agreeing, len(ranked))]
+	if !slices.ContainsFunc(top, func(c configuration) bool { return c.counts[base] != top[0].counts[base] }) {
+		return top[0]
+	}
+	top = ranked[:min(considered, len(ranked))]
+	best, least := 0, -1
+	for i, c := range top {
+		sum := 0
+		for _, other := range top {
+			for g := range c.counts {
+				off := c.counts[g] - other.counts[g]
+				sum += off * off
+			}
+		}
+		if least < 0 || sum < least {
+			best, least = i, sum
+		}
+	}
+	return top[best]
+}
+
+// rates are the throughputs that the paper's estimate of a configuration is
+// made of (table of section 5.2), in queries per second.
+type rates struct {
+	Base      float64   // Q_b: one base instance that serves all sizes
+	Large     float64   // Q_b^{s+}: one base instance that serves only what the others cannot
+	Auxiliary []float64 // Q_a^i: one instance of each auxiliary type, for the sizes below s'
+	Share     float64   // f': queries of the sizes below s', which the strongest auxiliary type serves
+}
+
+// Estimate is the throughput of base instances and auxiliary instances
+// together, by Eq. 14 and 15:
+//
+//	C = (1-f')/f' · sum of v_i·Q_a^i
+//	QPSmax = u·Q_b^{s+} / (1-f')                                         if u·Q_b^{s+} <= C
+//	QPSmax = sum of v_i·Q_a^i / f'  +  (1 - C/(u·Q_b^{s+})) · u·Q_b      otherwise
+//
+// Without auxiliary instances it is u·Q_b. Where the auxiliary types serve all
+// sizes, no query needs the base, and both add up.
+func (r rates) Estimate(base int, auxiliary []int) float64 {
+	u, sum := float64(base), 0.0
+	for i, v := range auxiliary {
+		sum += float64(v) * r.Auxiliary[i]
+	}
+	switch {
+	case sum == 0 || r.Share <= 0:
+		return u * r.Base
+	case r.Share >= 1:
+		return sum + u*r.Base
+	}
+	offloaded := sum * (1 - r.Share) / r.Share
+	if large := u * r.Large; large > offloaded {
+		return sum/r.Share + (large-offloaded)/large*u*r.Base
+	}
+	return u * r.Large / (1 - r.Share)
+}
+
+// estimate is the paper's estimate of a configuration of the market. The
+// auxiliary type that serves the largest sizes sets s' and f'; all others are
+// taken to serve as much.
+func (m *market) estimate(counts []int) float64 {
+	reach := 0
+	for g, n := range counts {
+		if n > 0 && g != m.base {
+			reach = max(reach, m.kinds[g].serves)
+		}
+	}
+	all := len(m.sizes)
+	r := rates{Base: m.throughput(m.base, 0, all), Large: m.throughput(m.base, reach, all), Share: m.share(reach)}
+	if reach == all {
+		r.Share = 1
+	}
+	var auxiliary []int
+	for g, n := range counts {
+		if g != m.base {
+			auxiliary = append(auxiliary, n)
+			r.Auxiliary = append(r.Auxiliary, m.throughput(g, 0, max(reach, 1)))
+		}
+	}
+	if reach == 0 {
+		r.Share = 0 // no auxiliary instance serves anything
+	}
+	return r.Estimate(counts[m.base], auxiliary)
 }

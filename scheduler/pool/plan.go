@@ -2,13 +2,18 @@ package pool
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // The policies.
@@ -247,4 +252,184 @@ func (s *solver) describe(plan *Plan, counts []int, goodput float64) {
 	if plan.Arrivals != "poisson" {
 		plan.Poisson = s.goodput(counts, s.poisson, 0)
 	}
+}
+
+// Problem is one pool with the hardware that can be rented.
+type Problem struct {
+	Pool     pipelines.Pool
+	Hardware []pipelines.Hardware
+}
+
+// check finds what stands in the way of any plan; validation reports the same
+// at its place in the files.
+func (m *market) check(p pipelines.Pool) error {
+	switch {
+	case m.slo <= 0:
+		return fmt.Errorf("the SLO must be above zero")
+	case len(m.sizes) == 0 && len(p.Sizes) == 0 && m.base >= 0 && len(m.kinds[m.base].latency) > 0:
+		return fmt.Errorf("the base %q serves no measured size within the SLO of %v", p.Base, m.slo)
+	case len(m.sizes) == 0:
+		return fmt.Errorf("no query size has a weight above zero: name a file of sizes with sizes = \"FILE.csv\"")
+	case m.base < 0:
+		return fmt.Errorf("the base %q is not among the kinds of hardware of the pool", p.Base)
+	case m.kinds[m.base].price > m.budget:
+		return fmt.Errorf("a budget of %g an hour does not pay for one base instance (%s, %g an hour)", m.budget, p.Base, m.kinds[m.base].price)
+	}
+	for _, k := range m.kinds {
+		if len(k.latency) == 0 {
+			return fmt.Errorf("the profile has no point on %q", k.name)
+		}
+	}
+	if n := m.kinds[m.base].serves; n < len(m.sizes) {
+		return fmt.Errorf("the base %q takes %v for a query of size %d, longer than the SLO of %v", p.Base, m.kinds[m.base].latency.At(m.sizes[n]), m.sizes[n], m.slo)
+	}
+	return nil
+}
+
+// Describe draws the plan as a few lines of text.
+func (p Plan) Describe() string {
+	var b strings.Builder
+	if p.Status == Infeasible {
+		fmt.Fprintf(&b, "%s: infeasible: %s\n", p.Pool, p.Reason)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s: %s pool, policy %s, cost %s an hour of %s, SLO %v\n", p.Pool, p.Status, p.Policy, quantity.Money(p.Cost), quantity.Money(p.Budget), p.SLO)
+	if p.Goodput == 0 {
+		fmt.Fprintf(&b, "  %s, to learn what queries take there\n", p.instances())
+		return b.String()
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Instances)) {
+		fmt.Fprintf(&b, "  %d x %s, a second worth %s of the base\n", p.Instances[name], name, quantity.Number(p.Coefficients[name]))
+	}
+	fmt.Fprintf(&b, "  goodput %s queries/s with %s arrivals", quantity.Number(p.Goodput), p.Arrivals)
+	if p.Arrivals != "poisson" {
+		fmt.Fprintf(&b, ", %s with Poisson arrivals", quantity.Number(p.Poisson))
+	}
+	b.WriteByte('\n')
+	if p.Policy == PolicyKairos {
+		fmt.Fprintf(&b, "  the paper estimates %s\n", quantity.Number(p.UpperBound))
+	}
+	fmt.Fprintf(&b, "  no way to distribute queries exceeds %s here", quantity.Number(p.ProvenBound))
+	if p.BestBound > 0 {
+		fmt.Fprintf(&b, ", nor %s with any of %d configurations (gap %s, %d simulated)", quantity.Number(p.BestBound), p.Configurations, quantity.Percent(p.Gap()), p.Simulated)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// instances lists how many there are of each kind, by name.
+func (p Plan) instances() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(p.Instances)) {
+		parts = append(parts, fmt.Sprintf("%d x %s", p.Instances[name], name))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// planJSON is the JSON of a plan, part of the public contract: rates are
+// queries per second, cost and budget money per hour.
+type planJSON struct {
+	Pool           string             `json:"pool"`
+	Policy         string             `json:"policy"`
+	Status         Status             `json:"status"`
+	Reason         string             `json:"reason,omitempty"`
+	Cost           float64            `json:"cost"`
+	Budget         float64            `json:"budget"`
+	Instances      map[string]int     `json:"instances"`
+	UpperBound     float64            `json:"upper_bound_rate"`
+	Goodput        float64            `json:"goodput_rate"`
+	Poisson        float64            `json:"poisson_goodput_rate"`
+	ProvenBound    float64            `json:"proven_bound_rate"`
+	BestBound      float64            `json:"best_bound_rate,omitempty"`
+	Gap            float64            `json:"gap,omitempty"`
+	SLO            quantity.MS        `json:"slo_ms"`
+	Arrivals       string             `json:"arrivals"`
+	Coefficients   map[string]float64 `json:"coefficients,omitempty"`
+	Configurations int                `json:"configurations"`
+	Simulated      int                `json:"simulated"`
+	FoundAt        int                `json:"found_at,omitempty"`
+}
+
+// MarshalJSON writes the fixed field names of the contract. A plan without
+// instances has an empty object, not null.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	instances := p.Instances
+	if instances == nil {
+		instances = map[string]int{}
+	}
+	return json.Marshal(planJSON{
+		p.Pool, p.Policy, p.Status, p.Reason, p.Cost, p.Budget, instances, p.UpperBound, p.Goodput, p.Poisson,
+		p.ProvenBound, p.BestBound, p.Gap(), quantity.MS(p.SLO), p.Arrivals, p.Coefficients,
+		p.Configurations, p.Simulated, p.FoundAt,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
+// ignored.
+func (p *Plan) UnmarshalJSON(b []byte) error {
+	var j planJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	if len(j.Instances) == 0 {
+		j.Instances = nil
+	}
+	*p = Plan{
+		Pool: j.Pool, Policy: j.Policy, Status: j.Status, Reason: j.Reason, SLO: time.Duration(j.SLO),
+		Arrivals: j.Arrivals, Budget: j.Budget, Cost: j.Cost, Instances: j.Instances, Coefficients: j.Coefficients,
+		UpperBound: j.UpperBound, ProvenBound: j.ProvenBound, Goodput: j.Goodput, Poisson: j.Poisson,
+		BestBound: j.BestBound, Configurations: j.Configurations, Simulated: j.Simulated, FoundAt: j.FoundAt,
+	}
+	return nil
+}
+
+// Comparison is one pool planned by several policies.
+type Comparison struct {
+	Pool  string `json:"pool"`
+	Plans []Plan `json:"plans"`
+}
+
+// Compare plans the pool by the policies given, or by every one.
+func Compare(p Problem, o Options, policies ...string) Comparison {
+	if len(policies) == 0 {
+		policies = compared()
+	}
+	c := Comparison{Pool: p.Pool.Name}
+	for _, name := range policies {
+		o.Policy = name
+		c.Plans = append(c.Plans, Solve(p, o))
+	}
+	return c
+}
+
+// Best is the plan with the highest goodput; nil where none is feasible.
+func (c Comparison) Best() *Plan {
+	feasible := slices.DeleteFunc(slices.Clone(c.Plans), func(p Plan) bool { return p.Status == Infeasible })
+	if len(feasible) == 0 {
+		return nil
+	}
+	best := slices.MaxFunc(feasible, func(a, b Plan) int { return cmp.Compare(a.Goodput, b.Goodput) })
+	return &best
+}
+
+// Describe draws the comparison as a table.
+func (c Comparison) Describe() string {
+	best := c.Best()
+	if best == nil {
+		return fmt.Sprintf("%s: infeasible: %s\n", c.Pool, c.Plans[0].Reason)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: goodput in queries/s with %s arrivals, budget %s an hour\n", c.Pool, best.Arrivals, quantity.Money(best.Budget))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  policy\tcost\tgoodput\tof best\tPoisson\tbound\tinstances")
+	for _, p := range c.Plans {
+		if p.Status == Infeasible {
+			fmt.Fprintf(w, "  %s\tinfeasible: %s\n", p.Policy, p.Reason)
+			continue
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%.3f\t%s\t%s\t%s\n", p.Policy, quantity.Money(p.Cost), quantity.Number(p.Goodput),
+			p.Goodput/best.Goodput, quantity.Number(p.Poisson), quantity.Number(p.ProvenBound), p.instances())
+	}
+	_ = w.Flush() // writing to memory does not fail
+	return b.String()
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/cluster/division"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
@@ -147,4 +149,170 @@ func (b *clusterSetup) split(l *Load) (map[string]time.Duration, error) {
 		return nil, fmt.Errorf("simulate: the SLO of pipeline %q cannot be divided among its modules: %w", p.Name, err)
 	}
 	return d.Budgets, nil
+}
+
+// Scaling lets the number of a cluster's devices follow what is measured, by the same
+// size.Cluster as the workflow of a cluster that serves.
+type Scaling struct {
+	Options size.Options
+	Every   time.Duration // length of what is measured, one after the other; 0 means DefaultEvery
+	Start   time.Duration // from the advice until another device serves; it is paid for meanwhile
+}
+
+// DefaultEvery is how often measures come where nothing else is said, as gateways send
+// them.
+const DefaultEvery = 5 * time.Second
+
+// Size is how a cluster was at the end of a span of measures.
+type Size struct {
+	At       time.Duration
+	Devices  int     // that serve
+	Paid     int     // these and those that start
+	Requests int64   // that came since the last
+	Missed   int64   // requests that were ended since then and not in time
+	Bad      float64 // share of the pipeline with most; 0 where too few tell
+	Idle     float64 // share of the devices' time
+	Advice   int     // devices more, or fewer
+}
+
+// scaled is a cluster whose size changes while it is played.
+type scaled struct {
+	Scaling
+	cluster size.Cluster
+	devices int        // that serve or start
+	coming  []Time     // when those that start serve, in order of time
+	spares  []int32    // devices that were given back
+	last    []outcomes // of each load
+	busy    Time       // of all devices at the last measures
+	changed Time       // when the size last did
+	kind    string
+}
+
+// outcomes are requests of a load so far.
+type outcomes struct{ came, good, bad int64 }
+
+func (t *tally) outcomes() outcomes {
+	return outcomes{t.requests, t.completed, t.late + t.dropped + t.refused}
+}
+
+// scale begins to measure.
+func (e *engine) scale(s Scaling, kind string) {
+	if s.Every == 0 {
+		s.Every = DefaultEvery
+	}
+	e.scaled = &scaled{Scaling: s, cluster: size.Cluster{Options: s.Options}, devices: len(e.devices), last: make([]outcomes, len(e.loads)), kind: kind}
+}
+
+// nextMeasure is when the size of the cluster is looked at after now; never where it is
+// fixed.
+func (e *engine) nextMeasure() Time {
+	s := e.scaled
+	if s == nil || e.now >= e.end {
+		return never
+	}
+	at := e.now - e.now%s.Every + s.Every
+	if len(s.coming) > 0 {
+		at = min(at, s.coming[0])
+	}
+	return at
+}
+
+// measure lets devices that were asked for serve, and at the end of a span asks for more or gives
+// some back.
+func (e *engine) measure() {
+	s := e.scaled
+	for len(s.coming) > 0 && s.coming[0] <= e.now {
+		s.coming, s.changed = s.coming[1:], e.now
+		e.grow()
+	}
+	if e.now%s.Every != 0 {
+		return
+	}
+	serving := s.devices - len(s.coming)
+	m := size.Measures{End: time.Unix(0, 0).Add(e.now), Span: s.Every, Devices: serving}
+	at := Size{At: e.now, Devices: serving, Paid: s.devices}
+	for i := range e.loads {
+		now, was := e.loads[i].tally.outcomes(), s.last[i]
+		s.last[i] = now
+		good, bad := now.good-was.good, now.bad-was.bad
+		at.Requests, at.Missed = at.Requests+now.came-was.came, at.Missed+bad
+		m.Bad = max(m.Bad, size.BadRate(good+bad, bad))
+	}
+	m.Rate = float64(at.Requests) / s.Every.Seconds()
+	busy := e.busySoFar()
+	m.Idle = max(0, 1-(busy-s.busy).Seconds()/(float64(max(1, serving))*s.Every.Seconds()))
+	s.busy = busy
+	if len(s.coming) == 0 && s.changed <= e.now-s.Every { // of nothing but what serves now
+		at.Advice = s.cluster.Observe(m).Change
+	}
+	at.Bad, at.Idle = m.Bad, m.Idle
+	e.sizes = append(e.sizes, at)
+	for range at.Advice {
+		s.devices++
+		s.coming = append(s.coming, e.now+s.Start)
+	}
+	if at.Advice < 0 {
+		s.devices, s.changed = s.devices+at.Advice, e.now
+		e.giveBack(-at.Advice)
+	}
+}
+
+// busySoFar is the time that batches have taken of all devices until now.
+func (e *engine) busySoFar() (all Time) {
+	for i := range e.devices {
+		all += e.devices[i].busy
+	}
+	for k := range e.flights {
+		if f := &e.flights[k]; f.state == running {
+			all += e.now - f.begun
+		}
+	}
+	return all
+}
+
+// grow lets a device serve: one that was given back, or another.
+func (e *engine) grow() {
+	s := e.scaled
+	if k := len(s.spares) - 1; k >= 0 {
+		at := s.spares[k]
+		s.spares, e.devices[at].leaving = s.spares[:k], false
+		e.returnDevice(at)
+		return
+	}
+	if e.fault = e.addAlone(0, 0, s.kind, 1); e.fault != nil {
+		return
+	}
+	if 2*e.lanes > e.keys.change {
+		e.reserve(2 * e.lanes)
+	}
+	e.executorUp(laneRef{0, int32(len(e.stations[0].lanes)) - 1})
+}
+
+// giveBack lets devices go after the batches that they run, those that idle first.
+func (e *engine) giveBack(n int) {
+	for _, idle := range []bool{true, false} {
+		for i := len(e.devices) - 1; i >= 0 && n > 0; i-- {
+			if d := &e.devices[i]; !d.lost && !d.leaving && e.idles(d) == idle {
+				d.leaving = true
+				n--
+				if idle {
+					e.leaveNow(int32(i))
+				}
+			}
+		}
+	}
+}
+
+// idles says that nothing runs on a device or is on its way there.
+func (e *engine) idles(d *device) bool {
+	first := 2 * e.stations[0].lanes[d.lanes[0].lane].index
+	return e.flights[first].state == idle && e.flights[first+1].state == idle
+}
+
+// leaveNow ends a device that idles.
+func (e *engine) leaveNow(at int32) {
+	d := &e.devices[at]
+	d.lost = true
+	e.scaled.spares = append(e.scaled.spares, at)
+	e.step(d.lanes[0].station, &dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(d.lanes[0].lane)})
 }

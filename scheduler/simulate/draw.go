@@ -1,9 +1,16 @@
 package simulate
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
 // Purposes of random numbers: each has a sequence of its own, so that, for
@@ -96,3 +103,158 @@ func DrawFanout(r *rand.Rand, mean float64, how Spread) int {
 	}
 	return DrawPoisson(r, mean)
 }
+
+// Times is a time that is random. The zero value is no time at all, always.
+type Times struct {
+	Least, Most time.Duration // a constant where they are equal, uniform between them elsewhere
+	Mean        time.Duration // lognormal where it is above zero, with
+	Variation   float64       // that coefficient of variation
+	Measured    []Percentile  // with straight lines between them, where there are any
+}
+
+// Percentile says which share of the times, in percent, is at most Time.
+type Percentile struct {
+	Percent float64
+	Time    time.Duration
+}
+
+// Ways to write Times, beside a constant.
+const (
+	uniformTimes   = "uniform"
+	lognormalTimes = "lognormal"
+	measuredTimes  = "percentiles"
+)
+
+const timesForm = "write a time such as 1ms, uniform:1ms,3ms, lognormal:1ms,0.3 (mean and coefficient of variation) or percentiles:FILE"
+
+// constantTime is a time that is always the same.
+func constantTime(d time.Duration) Times { return Times{Least: d, Most: d} }
+
+// ParseTimes reads a time, "uniform:LEAST,MOST", "lognormal:MEAN,VARIATION" or
+// "percentiles:FILE". Of the last it gives the name of the file, which is still to be
+// read.
+func ParseTimes(text string) (t Times, file string, err error) {
+	kind, rest, has := strings.Cut(text, ":")
+	if !has {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return t, "", errors.New(timesForm)
+		}
+		return checked(constantTime(d))
+	}
+	if kind == measuredTimes && rest != "" {
+		return t, rest, nil
+	}
+	a, b, ok := strings.Cut(rest, ",")
+	first, err := time.ParseDuration(strings.TrimSpace(a))
+	if !ok || err != nil {
+		return t, "", errors.New(timesForm)
+	}
+	b = strings.TrimSpace(b)
+	switch kind {
+	case uniformTimes:
+		t.Least = first
+		t.Most, err = time.ParseDuration(b)
+	case lognormalTimes:
+		t.Mean = first
+		t.Variation, err = strconv.ParseFloat(b, 64)
+		if err == nil && first <= 0 {
+			return t, "", fmt.Errorf("a lognormal time has a mean above zero, not %v", first)
+		}
+	default:
+		err = errors.New(timesForm)
+	}
+	if err != nil {
+		return t, "", errors.New(timesForm)
+	}
+	return checked(t)
+}
+
+func checked(t Times) (Times, string, error) { return t, "", t.Check() }
+
+// mostVariation is the largest coefficient of variation of a lognormal time.
+const mostVariation = 10
+
+// Check says what is wrong with the times.
+func (t Times) Check() error {
+	switch {
+	case t.Least < 0 || t.Mean < 0:
+		return fmt.Errorf("a time is not negative, as %v is", min(t.Least, t.Mean))
+	case t.Most < t.Least:
+		return fmt.Errorf("the longest time, %v, must not be shorter than the shortest, %v", t.Most, t.Least)
+	case !(t.Variation >= 0 && t.Variation <= mostVariation):
+		return fmt.Errorf("a coefficient of variation is from 0 to %d, not %v", mostVariation, t.Variation)
+	}
+	for i, p := range t.Measured {
+		if !(p.Percent >= 0 && p.Percent <= 100) || p.Time < 0 {
+			return fmt.Errorf("percentile %v of %v: percents are from 0 to 100, and times not negative", p.Percent, p.Time)
+		}
+		if i > 0 && (p.Percent <= t.Measured[i-1].Percent || p.Time < t.Measured[i-1].Time) {
+			return fmt.Errorf("percentile %v comes after %v: percents rise, and their times do not fall", p.Percent, t.Measured[i-1].Percent)
+		}
+	}
+	return nil
+}
+
+// Random says whether the time is other than constant.
+func (t Times) Random() bool { return t.Most > t.Least || t.Variation > 0 || len(t.Measured) > 1 }
+
+// Quantile is the time that a share q of all is not above, 0 < q < 1. Beyond the
+// first and last percentile measured it is theirs.
+func (t Times) Quantile(q float64) time.Duration {
+	switch n := len(t.Measured); {
+	case n > 0:
+		at := slices.IndexFunc(t.Measured, func(p Percentile) bool { return p.Percent >= 100*q })
+		if at < 0 {
+			return t.Measured[n-1].Time
+		}
+		if at == 0 {
+			return t.Measured[0].Time
+		}
+		a, b := t.Measured[at-1], t.Measured[at]
+		part := (100*q - a.Percent) / (b.Percent - a.Percent)
+		return a.Time + time.Duration(part*float64(b.Time-a.Time))
+	case t.Mean > 0:
+		s2 := math.Log1p(t.Variation * t.Variation)
+		z := math.Sqrt2 * math.Erfinv(2*q-1)
+		return time.Duration(min(float64(t.Mean)*math.Exp(math.Sqrt(s2)*z-s2/2), math.MaxInt64/4))
+	}
+	return t.Least + time.Duration(q*float64(t.Most-t.Least))
+}
+
+// Draw draws a time.
+func (t Times) Draw(r *rand.Rand) time.Duration {
+	if !t.Random() {
+		return t.Quantile(0.5)
+	}
+	return t.Quantile((float64(r.Uint64()>>11) + 0.5) / (1 << 53))
+}
+
+// DrawnDelay is the time that a batch takes through a network: a message, and on top so much
+// for each of its requests. How fast the network is just then is drawn once a batch.
+type DrawnDelay struct{ Message, Request Times }
+
+// plannedShare is which share of the delays a dispatcher takes a batch to have at most:
+// Symphony's goes by a high percentile, too (section 5.4).
+const plannedShare = 0.99
+
+// Planned is what a dispatcher expects of the network.
+func (d DrawnDelay) Planned() dispatch.Delay {
+	return dispatch.Delay{Control: d.Message.Quantile(plannedShare), PerRequest: d.Request.Quantile(plannedShare)}
+}
+
+// Random says whether the delay differs from batch to batch of one size.
+func (d DrawnDelay) Random() bool { return d.Message.Random() || d.Request.Random() }
+
+// Draw draws the delay of a batch of b.
+func (d DrawnDelay) Draw(r *rand.Rand, b int) time.Duration {
+	return dispatch.Delay{Control: d.Message.Draw(r), PerRequest: d.Request.Draw(r)}.Of(b)
+}
+
+// FixedDelay is a network with that delay, always.
+func FixedDelay(d dispatch.Delay) DrawnDelay {
+	return DrawnDelay{constantTime(d.Control), constantTime(d.PerRequest)}
+}
+
+// Check says what is wrong with the delay.
+func (d DrawnDelay) Check() error { return errors.Join(d.Message.Check(), d.Request.Check()) }

@@ -1,9 +1,15 @@
 package simulate
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines/histogram"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
 // Result is what a simulation saw. Requests that came during a warm-up are not
@@ -99,3 +105,354 @@ func (r Result) Utilisation(hardware string) float64 {
 	}
 	return sum / float64(max(1, n))
 }
+
+// result sums up the run.
+func (e *engine) result(confidence float64) Result {
+	r := Result{Duration: e.end - e.begin, Sizes: e.sizes, Events: e.events, Misses: e.misses, Cut: e.giveUp > 0 && e.misses > e.giveUp}
+	span := float64(max(1, e.end-e.begin))
+	for i := range e.devices {
+		d := &e.devices[i]
+		r.Devices = append(r.Devices, DeviceResult{Device: d.name, Hardware: d.hardware, Utilisation: float64(d.busy) / span, Batches: d.batches})
+	}
+	for i := range e.loads {
+		p := e.loads[i].result(span/1e9, confidence)
+		users := e.users(&e.loads[i])
+		for _, at := range users {
+			p.Utilisation += r.Devices[at].Utilisation / float64(len(users))
+		}
+		p.Devices = len(users)
+		r.Pipelines = append(r.Pipelines, p)
+	}
+	return r
+}
+
+// users are the devices that have a lane of one of the pipeline's stations.
+func (e *engine) users(a *loadState) []int {
+	var list []int
+	for at := range e.devices {
+		for _, p := range e.devices[at].lanes {
+			uses := false
+			for k := range a.nodes {
+				uses = uses || a.nodes[k].station == p.station
+			}
+			if uses {
+				list = append(list, at)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (a *loadState) result(seconds, confidence float64) PipelineResult {
+	t := &a.tally
+	r := PipelineResult{
+		Pipeline: a.name, SLO: a.slo,
+		Counts:     Counts{Requests: t.requests, Completed: t.completed, Late: t.late, Dropped: t.dropped, Refused: t.refused},
+		Attainment: 1, Interval: OverTime(t.good[:], t.total[:], confidence), Latency: t.latency.Percentiles(),
+	}
+	if t.requests > 0 {
+		r.Attainment = float64(t.completed) / float64(t.requests)
+	}
+	if t.spent > 0 {
+		r.Wasted = 1 - float64(t.useful)/float64(t.spent)
+	}
+	var batches, batched int64
+	for i := range a.nodes {
+		n := &a.nodes[i]
+		m := &n.tally
+		batches, batched = batches+m.batches, batched+m.batched
+		r.Modules = append(r.Modules, ModuleResult{
+			Module: n.Module, Items: m.items, Completed: m.completed, Late: m.late, Dropped: m.dropped, Refused: m.refused,
+			Withdrawn: m.withdrawn, Rate: float64(m.items) / seconds, Latency: m.latency.Percentiles(),
+			MeanBatch: mean(m.batched, m.batches), Batches: m.batches, Budget: n.Budget, Behind: m.behind,
+		})
+	}
+	r.MeanBatch = mean(batched, batches)
+	return r
+}
+
+func mean(sum, n int64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return float64(sum) / float64(n)
+}
+
+// tally counts what becomes of the requests of a pipeline.
+type tally struct {
+	begin   Time
+	perTime float64 // slices of time for each nanosecond
+
+	failures
+	requests, completed, late int64
+	spent, useful             Time // of devices by items; by those of requests that were in time
+	latency                   histogram.Histogram
+	good, total               [slicesOfTime]int64
+}
+
+func newTally(begin, end Time) tally {
+	return tally{begin: begin, perTime: slicesOfTime / float64(max(1, end-begin))}
+}
+
+func (t *tally) slice(arrival Time) int {
+	return min(slicesOfTime-1, int(float64(arrival-t.begin)*t.perTime))
+}
+
+func (t *tally) arrive(arrival Time) {
+	t.requests++
+	t.total[t.slice(arrival)]++
+}
+
+// answer counts a request that is answered, and says whether it is in time.
+func (t *tally) answer(arrival, took, slo Time) bool {
+	t.latency.Add(took)
+	if took > slo {
+		t.late++
+		return false
+	}
+	t.completed++
+	t.good[t.slice(arrival)]++
+	return true
+}
+
+// moduleTally counts what becomes of the items of a module.
+type moduleTally struct {
+	failures
+	items, completed, late, withdrawn int64
+	batches, batched                  int64
+	latency                           histogram.Histogram
+	behind                            time.Duration // the most that an item left after its budget
+}
+
+func (t *moduleTally) complete(took, behind Time, inTime bool) {
+	t.latency.Add(took)
+	t.behind = max(t.behind, behind)
+	if inTime {
+		t.completed++
+	} else {
+		t.late++
+	}
+}
+
+// failures are requests or items that a policy has dropped.
+type failures struct{ dropped, refused int64 }
+
+func (f *failures) fail(reason dispatch.Reason) {
+	if reason == dispatch.Full {
+		f.refused++
+	} else {
+		f.dropped++
+	}
+}
+
+// Describe writes the result for people: for each pipeline what became of its
+// requests and a line a module, and how busy the devices were.
+func (r Result) Describe() string {
+	var b strings.Builder
+	for i, p := range r.Pipelines {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.Describe())
+	}
+	if len(r.Devices) > 0 {
+		b.WriteString("\n" + r.describeDevices())
+	}
+	return b.String()
+}
+
+// Describe writes what became of the requests of the pipeline.
+func (p PipelineResult) Describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d requests at %s/s, %s, dispatch %s, seed %d\n", p.Pipeline, p.Requests, quantity.Number(p.Rate), p.Arrivals, p.Dispatch, p.Seed)
+	fmt.Fprintf(&b, "%s in time (%s to %s with %.0f %% confidence): %d completed, %d late, %d dropped, %d refused\n",
+		quantity.Percent(p.Attainment), quantity.Percent(p.Interval.Low), quantity.Percent(p.Interval.High), 100*p.Interval.Confidence, p.Completed, p.Late, p.Dropped, p.Refused)
+	fmt.Fprintf(&b, "latency p50 %s, p99 %s, max %s of %s; mean batch %s on %s, %s of the time used\n",
+		quantity.Duration(p.Latency.P50), quantity.Duration(p.Latency.P99), quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), quantity.Number(p.MeanBatch), quantity.Count(p.Devices, "device"), quantity.Percent(p.Utilisation))
+	if p.Goodput != nil {
+		b.WriteString(p.Goodput.Describe())
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "module\trate/s\tin time\tlate\tdropped\trefused\twithdrawn\tmean batch\tp50\tp99\tmax\tbudget\t")
+	for _, m := range p.Modules {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t\n", m.Module, quantity.Number(m.Rate), m.Completed, m.Late, m.Dropped,
+			m.Refused, m.Withdrawn, quantity.Number(m.MeanBatch), quantity.Duration(m.Latency.P50), quantity.Duration(m.Latency.P99), quantity.Duration(m.Latency.Max), quantity.Duration(m.Budget))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return b.String()
+}
+
+// mostListed is how many devices are listed one by one.
+const mostListed = 16
+
+func (r Result) describeDevices() string {
+	var b strings.Builder
+	if len(r.Devices) > mostListed {
+		low, high, sum := 1.0, 0.0, 0.0
+		for _, d := range r.Devices {
+			low, high, sum = min(low, d.Utilisation), max(high, d.Utilisation), sum+d.Utilisation
+		}
+		fmt.Fprintf(&b, "%d devices, %s of their time used, from %s to %s\n", len(r.Devices), quantity.Percent(sum/float64(len(r.Devices))), quantity.Percent(low), quantity.Percent(high))
+		return b.String()
+	}
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "device\tused\tbatches\t")
+	for _, d := range r.Devices {
+		fmt.Fprintf(w, "%s\t%s\t%d\t\n", d.Device, quantity.Percent(d.Utilisation), d.Batches)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// Describe says what was found, and how sure that is.
+func (g Goodput) Describe() string {
+	above := g.Above.Worst()
+	if g.Rate == 0 {
+		return fmt.Sprintf("goodput: none; even at %s/s only %s are in time%s\n", quantity.Number(g.Above.Rate), quantity.Percent(above.Attainment), g.Above.whose())
+	}
+	at := g.At.Worst()
+	text := fmt.Sprintf("goodput %s/s, where %s are in time (%s to %s)%s",
+		quantity.Number(g.Rate), quantity.Percent(at.Attainment), quantity.Percent(at.Interval.Low), quantity.Percent(at.Interval.High), g.At.whose())
+	if g.Above.Rate > 0 {
+		text += fmt.Sprintf("; at %s/s %s are%s", quantity.Number(g.Above.Rate), quantity.Percent(above.Attainment), g.Above.whose())
+	}
+	if g.Seeds > 1 {
+		text += fmt.Sprintf("; %d seeds", g.Seeds)
+	}
+	return text + "\n"
+}
+
+// whose is the pipeline that attains least, where there are several.
+func (p Probe) whose() string {
+	if len(p.Models) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" of %s, the least of %d", p.Worst().Pipeline, len(p.Models))
+}
+
+// The JSON of a simulation is part of the public contract: times are
+// milliseconds as numbers, rates requests per second.
+
+type pipelineJSON struct {
+	Pipeline    string       `json:"pipeline"`
+	Dispatch    string       `json:"dispatch"`
+	Arrivals    string       `json:"arrivals"`
+	Seed        uint64       `json:"seed"`
+	Rate        float64      `json:"offered_rate"`
+	Requests    int64        `json:"requests"`
+	Completed   int64        `json:"completed"`
+	Late        int64        `json:"late"`
+	Dropped     int64        `json:"dropped"`
+	Refused     int64        `json:"refused"`
+	Attainment  float64      `json:"attainment"`
+	Interval    Interval     `json:"attainment_interval"`
+	GoodputRate *float64     `json:"goodput_rate,omitempty"`
+	Goodput     *goodputJSON `json:"goodput,omitempty"`
+	MeanBatch   float64      `json:"mean_batch"`
+	Utilisation float64      `json:"utilisation"`
+	Wasted      float64      `json:"wasted"`
+	Latency     histogram.MS `json:"latency_ms"`
+	Devices     int          `json:"devices"`
+	SLO         quantity.MS  `json:"slo_ms"`
+	Modules     []moduleJSON `json:"modules"`
+}
+
+type moduleJSON struct {
+	Module    string       `json:"name"`
+	Rate      float64      `json:"rate"`
+	Items     int64        `json:"items"`
+	Completed int64        `json:"completed"`
+	Late      int64        `json:"late"`
+	Dropped   int64        `json:"dropped"`
+	Refused   int64        `json:"refused"`
+	Withdrawn int64        `json:"withdrawn"`
+	Batches   int64        `json:"batches"`
+	MeanBatch float64      `json:"mean_batch"`
+	Budget    quantity.MS  `json:"budget_ms"`
+	Latency   histogram.MS `json:"latency_ms"`
+}
+
+type goodputJSON struct {
+	Attainment      float64  `json:"attainment"`
+	Interval        Interval `json:"attainment_interval"`
+	NotSustained    float64  `json:"not_sustained_rate"`
+	NotSustainedHas float64  `json:"not_sustained_attainment"`
+	Tolerance       float64  `json:"tolerance"`
+	Seeds           int      `json:"seeds"`
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (p PipelineResult) MarshalJSON() ([]byte, error) {
+	j := pipelineJSON{
+		Pipeline: p.Pipeline, Dispatch: p.Dispatch, Arrivals: p.Arrivals, Seed: p.Seed, Rate: p.Rate,
+		Requests: p.Requests, Completed: p.Completed, Late: p.Late, Dropped: p.Dropped, Refused: p.Refused,
+		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation, Wasted: p.Wasted,
+		Latency: p.Latency.MS(), Devices: p.Devices, SLO: quantity.MS(p.SLO), Modules: []moduleJSON{},
+	}
+	if g := p.Goodput; g != nil {
+		j.GoodputRate = &g.Rate
+		at := g.At.Worst()
+		j.Goodput = &goodputJSON{at.Attainment, at.Interval, g.Above.Rate, g.Above.Worst().Attainment, g.Tolerance, g.Seeds}
+	}
+	for _, m := range p.Modules {
+		j.Modules = append(j.Modules, moduleJSON{
+			m.Module, m.Rate, m.Items, m.Completed, m.Late, m.Dropped, m.Refused, m.Withdrawn,
+			m.Batches, m.MeanBatch, quantity.MS(m.Budget), m.Latency.MS(),
+		})
+	}
+	return json.Marshal(j)
+}
+
+type attainedJSON struct {
+	Pipeline   string   `json:"pipeline"`
+	Requests   int64    `json:"requests"`
+	Completed  int64    `json:"completed"`
+	Late       int64    `json:"late"`
+	Dropped    int64    `json:"dropped"`
+	Refused    int64    `json:"refused"`
+	Attainment float64  `json:"attainment"`
+	Interval   Interval `json:"attainment_interval"`
+}
+
+// MarshalJSON writes the fixed field names of the contract.
+func (m Attained) MarshalJSON() ([]byte, error) {
+	return json.Marshal(attainedJSON{m.Pipeline, m.Requests, m.Completed, m.Late, m.Dropped, m.Refused, m.Attainment, m.Interval})
+}
+
+// traceEvent is one event of the Trace Event Format of Chrome: "X" is a span,
+// "M" names a process or thread. Times are in microseconds.
+type traceEvent struct {
+	Name  string         `json:"name"`
+	Phase string         `json:"ph"`
+	PID   int            `json:"pid"`
+	TID   int            `json:"tid"`
+	TS    float64        `json:"ts"`
+	Dur   float64        `json:"dur,omitempty"`
+	Cat   string         `json:"cat,omitempty"`
+	Args  map[string]any `json:"args,omitempty"`
+}
+
+// TraceEvents writes batches as a JSON file that chrome://tracing and
+// ui.perfetto.dev open: a track for each device, a span for each batch with its
+// size and how long the oldest of it had waited.
+func TraceEvents(r Result, batches []Batch) []byte {
+	events := make([]traceEvent, 0, len(batches)+len(r.Devices)+1)
+	events = append(events, traceEvent{Name: "process_name", Phase: "M", Args: map[string]any{"name": "harpagon simulate"}})
+	for i, d := range r.Devices {
+		events = append(events, traceEvent{Name: "thread_name", Phase: "M", TID: i, Args: map[string]any{"name": d.Device}})
+	}
+	for _, b := range batches {
+		events = append(events, traceEvent{
+			Name: b.Module, Phase: "X", TID: b.Device, Cat: b.Pipeline, TS: micros(b.Begin), Dur: micros(b.End - b.Begin),
+			Args: map[string]any{"batch": b.Size, "pipeline": b.Pipeline, "waited_ms": quantity.MS(b.Begin - b.Oldest)},
+		})
+	}
+	text, err := json.Marshal(map[string]any{"traceEvents": events, "displayTimeUnit": "ms"})
+	if err != nil { // names and finite numbers can be written
+		return nil
+	}
+	return text
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

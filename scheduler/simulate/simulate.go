@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -283,4 +284,92 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 		}
 	}
 	return r, nil
+}
+
+// Time is an instant of the virtual clock: the duration since its start.
+type Time = time.Duration
+
+// never is the instant that does not come.
+const never = dispatch.Never
+
+// ErrStopped ends a run that Options.Stop has ended.
+const ErrStopped = stopped("simulate: stopped before the end")
+
+type stopped string
+
+func (s stopped) Error() string { return string(s) }
+
+// Dropping is a rule that says by when an item must leave its module: whatever cannot is
+// given up there.
+type Dropping string
+
+// The rules besides the default, which gateways follow, too: the least that the modules
+// below need is kept for them, and at the first module, where nothing is lost yet by giving
+// a request up, their budgets, as long as a queue stands there and others take its place
+// (tc.Options.Below).
+const (
+	// DropHopeless keeps the least that the modules below need everywhere: the durations of
+	// batches of one.
+	DropHopeless Dropping = "hopeless"
+
+	// DropReactive keeps nothing for the modules below: an item is given up when its own
+	// module cannot do it by the deadline of its request. As the PARD paper (arXiv
+	// 2602.08747) describes Nexus.
+	DropReactive Dropping = "reactive"
+
+	// DropBySplit gives up an item that cannot leave within the budgets of its module and
+	// those above. As the PARD paper describes Clipper++.
+	DropBySplit Dropping = "split"
+)
+
+// kept is what is kept of the objective at a node for the modules below.
+func (d Dropping) kept(n *flow.Node, slo Time) Time {
+	switch d {
+	case DropReactive:
+		return 0
+	case DropBySplit:
+		return bySplit(n, slo)
+	}
+	return n.Keep.Least
+}
+
+// below is what the plan gives the modules below a first one, as far as the rule goes by it.
+func (d Dropping) below(n *flow.Node) Time {
+	if d != "" {
+		return 0
+	}
+	return n.Below()
+}
+
+// bySplit keeps whatever of the objective is not of the budgets down to the node.
+func bySplit(n *flow.Node, slo Time) Time {
+	if n.Budget <= 0 {
+		return 0
+	}
+	return max(0, slo-n.Offset-n.Budget)
+}
+
+// Observer is told what happens. Functions that are nil are not called.
+type Observer struct {
+	// Batch is called when a batch has been computed.
+	Batch func(Batch)
+}
+
+// Batch is a batch that has been computed on a device.
+type Batch struct {
+	Device   int // from 0, in the order of Result.Devices
+	Pipeline string
+	Module   string
+	Size     int
+	Begin    time.Duration
+	End      time.Duration
+	Oldest   time.Duration // when the first of it became ready
+	Group    int           // of the executor, as its policy knows it
+	Requests []Request     // what it held; valid until the call returns
+}
+
+// Request is the part of a request that a batch held.
+type Request struct {
+	Load  int           // whose it is, from 0
+	Ready time.Duration // when it became ready for the module
 }

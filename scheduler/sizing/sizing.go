@@ -1,3 +1,15 @@
+// Package sizing plans pipelines for the arrivals that they declare.
+//
+// The policies of package plan size for evenly paced requests. Where a pipeline
+// declares random arrivals and an attainment, the plan for even requests is
+// simulated with the dispatcher that will serve it, and capacity is added until
+// the simulation attains what is asked for, with 95 % confidence: plans are made
+// for more than the rate that comes, and with budgets that leave time to wait for
+// a device. The cheapest that attains the target is the result, and says what it
+// is expected to attain.
+//
+// It also says what the headroom of a plan costs: the difference to a plan
+// without.
 package sizing
 
 import (
@@ -121,4 +133,43 @@ func scheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan,
 func random(p *pipelines.Pipeline) bool {
 	a, err := arrivals.Declared(p)
 	return err == nil && a.Random()
+}
+
+// margin writes what the headroom of a plan costs: cost is what the plan for even
+// arrivals costs.
+func margin(p plan.Problem, o plan.Options, out *plan.Plan, cost float64) {
+	if out.Headroom <= 0 || out.Status == plan.Infeasible {
+		return
+	}
+	if without := policies.Solve(p.Relaxed(), o); without.Status != plan.Infeasible {
+		more := dearer(cost, without.Cost)
+		out.HeadroomCost = &more
+	}
+}
+
+// dearer is by how much one cost is above another, beyond rounding.
+func dearer(cost, than float64) float64 {
+	const rounding = 1e-9
+	if cost <= than*(1+rounding) {
+		return 0
+	}
+	return cost - than
+}
+
+// margins writes what the headroom of plans that were made together costs.
+func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
+	relaxed := make([]plan.Problem, len(problems))
+	kept := false
+	for i, p := range problems {
+		relaxed[i], kept = p.Relaxed(), kept || plans[i].Headroom > 0
+	}
+	if !kept {
+		return
+	}
+	for i, without := range policies.SolveAll(relaxed, o) {
+		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
+			more := dearer(plans[i].Cost, without.Cost)
+			plans[i].HeadroomCost = &more
+		}
+	}
 }

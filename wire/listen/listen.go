@@ -5,11 +5,13 @@ package listen
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -92,4 +94,85 @@ func open(address string, c secure.Credentials, most int, r Refusal, protocol st
 		return nil, err
 	}
 	return limit(with(l), cmp.Or(most, connections()), r), nil
+}
+
+// again is how long accepting rests after it has failed.
+const again = 10 * time.Millisecond
+
+// Each has every connection served that comes until life ends, which closes the listener;
+// serve starts that and returns. The error is why the listener was closed before.
+func Each(life context.Context, l net.Listener, serve func(net.Conn)) error {
+	stop := context.AfterFunc(life, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			serve(c)
+		case life.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		default:
+			time.Sleep(again) // out of file descriptors, most likely
+		}
+	}
+}
+
+// BusyError says that another program has the port.
+type BusyError struct {
+	Address string // HOST:PORT, as it was asked for
+	Flag    string // by which people choose it, such as --http; empty where that is not known
+	Err     error
+}
+
+// Error says what to do.
+func (e *BusyError) Error() string {
+	host, port, _ := net.SplitHostPort(e.Address)
+	choose := "choose another port (0"
+	if e.Flag != "" {
+		choose = "choose another with " + e.Flag + " (port 0"
+	}
+	return fmt.Sprintf("harpagon: port %s on %s is in use by another program; stop that, or %s takes any that is free)", port, host, choose)
+}
+
+// Unwrap gives the system's error.
+func (e *BusyError) Unwrap() error { return e.Err }
+
+// Free says which of the addresses another program has, before anything is started that
+// takes a while. What else may be wrong is told when they are opened; empty ones are left out.
+func Free(addresses ...string) error {
+	for _, address := range addresses {
+		if address == "" {
+			continue
+		}
+		l, err := net.Listen("tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return &BusyError{Address: address, Err: err}
+		}
+		if err == nil {
+			_ = l.Close()
+		}
+	}
+	return nil
+}
+
+// Reserve finds a port for a server that opens its ports itself, by their numbers: "HOST:PORT",
+// by the rules of TCP, where port 0 is any that is free. Nobody who asks for any port is given
+// that one until release is called; on systems other than Linux, and for IPv6, it is free now
+// and may be taken before the server has it.
+func Reserve(address string, c secure.Credentials) (at *net.TCPAddr, release func(), err error) {
+	if err := c.MayListen(address); err != nil {
+		return nil, nil, err
+	}
+	if to, err := net.ResolveTCPAddr("tcp", address); err == nil && to.Port == 0 && to.IP.To4() != nil {
+		if port, release, ok := keep(to.IP.To4()); ok {
+			return &net.TCPAddr{IP: to.IP, Port: port}, release, nil
+		}
+	}
+	l, err := TCP(address, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.Addr().(*net.TCPAddr), func() {}, l.Close()
 }

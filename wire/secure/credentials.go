@@ -1,3 +1,17 @@
+// Package secure says with what the processes of a system prove themselves to each
+// other, and is the one place that makes TLS configurations.
+//
+// An Identity is a certificate with its key and the certificates of whom to
+// believe, from files that are read again when they change: connections that are
+// open stay, new ones use what the files hold then. Credentials are an Identity, a
+// token, or both. Two rules hold everywhere:
+//
+//   - nothing listens where other hosts reach it unless its callers must show a
+//     certificate of its CA, or a token;
+//   - no token travels without TLS between hosts, unless Plain says that the
+//     network itself is trusted.
+//
+// A port with both takes either. Package securegrpc has the same for gRPC.
 package secure
 
 import (
@@ -9,6 +23,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -200,4 +216,14 @@ func Explain(err error, peer string) error {
 		return fmt.Errorf("%s does not take this side's certificate; see that --tls-cert is from its CA and has not expired: %w", peer, err)
 	}
 	return err
+}
+
+// Leads is the HOST or HOST:PORT that an address leads to, and whether that is among what
+// an operator allows, of either form each. A list without entries allows all.
+func Leads(address string, allowed []string) (to string, ok bool) {
+	at, err := url.Parse(address)
+	if err != nil {
+		return address, len(allowed) == 0
+	}
+	return at.Host, len(allowed) == 0 || at.Host != "" && (slices.Contains(allowed, at.Host) || slices.Contains(allowed, at.Hostname()))
 }

@@ -3,9 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/harpagon/harpagon/experiments"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
@@ -59,3 +64,110 @@ type Deps struct {
 
 // ErrNoServer is what commands answer that need Start.
 var ErrNoServer = errors.New("this program was built without the embedded system; take the full one, or run the roles gateway, worker and control against a Temporal server")
+
+// Exit codes of the program.
+const (
+	ExitOK      = 0
+	ExitError   = 1
+	ExitChanges = 2 // with --detailed-exitcode: it worked, and something differs
+
+	ExitInterrupted = 130 // as shells say it of programs that Ctrl-C ended
+)
+
+// ErrReported ends a command with ExitError where what is wrong stands on the
+// terminal already.
+var ErrReported = errors.New("reported")
+
+// ErrChanges ends a command with ExitChanges.
+var ErrChanges = errors.New("changes")
+
+// Report prints an error, once, and gives its exit code.
+func Report(w io.Writer, err error) int {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, ErrChanges):
+		return ExitChanges
+	case errors.Is(err, ErrReported):
+		return ExitError
+	}
+	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "harpagon: ")
+	fmt.Fprintf(w, "harpagon: %s\n", text)
+	if strings.HasPrefix(text, "unknown command") {
+		fmt.Fprintln(w, "Run harpagon --help for the commands that there are.")
+	}
+	return ExitError
+}
+
+// wrongUse adds to an error about flags or arguments where their use is told.
+func wrongUse(c *cobra.Command, err error) error {
+	return fmt.Errorf("%w; %s --help tells how it is used", err, c.CommandPath())
+}
+
+// Progress is shown that often: on a terminal in place, elsewhere as a line each
+// quarter of the work.
+const (
+	showEvery = 200 * time.Millisecond
+	quarters  = 4
+)
+
+// Env is what long work is run with: it shows on standard error how far it is.
+func (d *Deps) Env() *experiments.Env {
+	var shown time.Duration
+	e := &experiments.Env{Clock: d.CPUClock}
+	if e.Clock == nil {
+		e.Clock = d.Clock
+	}
+	e.Progress = func(what string, done, all int) {
+		if !d.Terminal {
+			if at := done * quarters / all; at > (done-1)*quarters/all {
+				fmt.Fprintf(d.Stderr, "%s: %d of %d\n", what, done, all)
+			}
+			return
+		}
+		now := d.now()
+		if done == all || now-shown >= showEvery {
+			shown = now
+			fmt.Fprintf(d.Stderr, clearLine+"%s: %d of %d", what, done, all)
+		}
+		if done == all {
+			fmt.Fprint(d.Stderr, clearLine)
+		}
+	}
+	return e
+}
+
+// quiet is how long a search may take before a terminal shows that it goes on.
+const quiet = time.Second
+
+// Searching is what a search asks whether to stop. While it asks, a terminal shows for
+// how long it has gone on; done clears that away, before
+// anything else is printed.
+func (d *Deps) Searching(ctx context.Context, what string) (stop func() bool, done func()) {
+	begin := d.now()
+	shown := begin
+	stop = func() bool {
+		if now := d.now(); d.Terminal && now-begin >= quiet && now-shown >= showEvery {
+			shown = now
+			fmt.Fprintf(d.Stderr, clearLine+"%s for %d s; Ctrl-C ends it", what, int((now - begin).Seconds()))
+		}
+		return ctx.Err() != nil
+	}
+	return stop, func() {
+		if shown != begin {
+			fmt.Fprint(d.Stderr, clearLine)
+			shown = begin
+		}
+	}
+}
+
+// clearLine empties the line of a terminal.
+const clearLine = "\r\x1b[K"
+
+// now reads the clock of the program; without one, time stands still.
+func (d *Deps) now() time.Duration {
+	if d.Clock == nil {
+		return 0
+	}
+	return d.Clock()
+}

@@ -1,20 +1,30 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -262,5 +272,190 @@ func (f *profileFlags) write(d *Deps, all []profiled) error {
 		}
 		fmt.Fprintf(d.Stderr, "wrote %s\n", path)
 	}
+	return nil
+}
+
+// callColumns are those that a file of measured calls has, in any order.
+var callColumns = []string{"platform", "size", "batch", "latency_ms"}
+
+// fit finds the coefficients of a function from measured calls.
+func (f *profileFlags) fit(d *Deps) error {
+	file, err := os.Open(f.calls)
+	if err != nil {
+		return fmt.Errorf("the measured calls cannot be read: %w", err)
+	}
+	defer file.Close()
+	samples, err := readCalls(f.calls, file)
+	if err != nil {
+		return err
+	}
+	return f.fitted(d, samples, pipelines.FunctionProfile{})
+}
+
+// fitted fits a model to calls and writes it; about is what is known besides.
+func (f *profileFlags) fitted(d *Deps, samples []functions.Sample, about pipelines.FunctionProfile) error {
+	profile, report, err := functions.Fit(samples, f.whole)
+	if err != nil {
+		return err
+	}
+	profile.Memory, profile.Calls = about.Memory, about.Calls
+	if profile.GPU != nil && about.GPU != nil {
+		profile.GPU.Thresholds, profile.GPU.MaxBatch = about.GPU.Thresholds, about.GPU.MaxBatch
+	}
+	text, err := profile.JSON()
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(d.Stderr, report.Describe()); err != nil {
+		return err
+	}
+	if f.out == "" {
+		_, err = d.Stdout.Write(text)
+		return err
+	}
+	if err := osutil.ReplaceFile(f.out, text, 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.Stderr, "wrote %s\n", f.out)
+	return nil
+}
+
+// readCalls reads one measured call a line.
+func readCalls(name string, r io.Reader) ([]functions.Sample, error) {
+	rows := csv.NewReader(r)
+	rows.Comment = '#'
+	rows.TrimLeadingSpace = true
+	header, err := rows.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; a file of measured calls begins with the columns %s", name, err, strings.Join(callColumns, ","))
+	}
+	at := map[string]int{}
+	for _, column := range callColumns {
+		i := slices.IndexFunc(header, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), column) })
+		if i < 0 {
+			return nil, fmt.Errorf("%s:1: column %s is missing; a file of measured calls has the columns %s", name, column, strings.Join(callColumns, ","))
+		}
+		at[column] = i
+	}
+	var all []functions.Sample
+	for {
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		number := func(column string) float64 {
+			x, bad := strconv.ParseFloat(strings.TrimSpace(row[at[column]]), 64)
+			if bad != nil && err == nil {
+				line, place := rows.FieldPos(at[column])
+				err = fmt.Errorf("%s:%d:%d: %q in column %s is not a number", name, line, place, row[at[column]], column)
+			}
+			return x
+		}
+		s := functions.Sample{
+			Platform: functions.Platform(strings.ToLower(strings.TrimSpace(row[at["platform"]]))),
+			Size:     number("size"), Batch: int(number("batch")), Seconds: number("latency_ms") / 1e3,
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+}
+
+// survey calls a function of the declaration and fits its model.
+func (f *profileFlags) survey(c *cobra.Command, d *Deps, x *Declaration, paths []string) error {
+	if f.each < 1 {
+		return wrongUse(c, fmt.Errorf("--calls %d: take 1 or more", f.each))
+	}
+	doc, err := x.Document(paths, "Missing profile") // it is about to be written
+	if err != nil {
+		return err
+	}
+	problem, err := f.problem(doc)
+	if err != nil {
+		return err
+	}
+	o := serverless.SurveyOptions{Calls: f.each, Report: func(line string) { fmt.Fprintln(d.Stderr, line) }}
+	if problem.Provider.Manage {
+		if o.Provisioner, err = serverless.NewHook(&problem.Provider, serverless.HookOptions{}); err != nil {
+			return err
+		}
+	}
+	i := serverless.NewInvoker(serverless.InvokerOptions{})
+	defer i.Close()
+	got, err := serverless.Survey(c.Context(), i, problem, o)
+	if kept := f.saveCalls(d, got.Samples); err == nil {
+		err = kept
+	}
+	if err != nil {
+		return err
+	}
+	about := problem.Function.Profile
+	about.Calls = f.told(d, got)
+	if about.GPU == nil { // else the profile that there was says it
+		thresholds, most := got.Holds()
+		about.GPU = &pipelines.GPULine{Thresholds: thresholds, MaxBatch: most}
+	}
+	return f.fitted(d, got.Samples, about)
+}
+
+func (f *profileFlags) problem(doc *pipelines.Document) (functions.Problem, error) {
+	for _, function := range doc.Functions {
+		if function.Name != f.function {
+			continue
+		}
+		p := functions.Problem{Function: function, Provider: *doc.Provider(function.Provider)}
+		if p.Provider.URL == "" {
+			return p, fmt.Errorf("provider %q has no url, so function %q cannot be called; say where with url = \"...\"", p.Provider.Name, function.Name)
+		}
+		return p, nil
+	}
+	return functions.Problem{}, fmt.Errorf("no function is called %q", f.function)
+}
+
+// told says what was measured besides the model.
+func (f *profileFlags) told(d *Deps, got serverless.SurveyResult) pipelines.CallTimes {
+	var calls pipelines.CallTimes
+	fmt.Fprintf(d.Stderr, "the calls cost %s by the declared terms\n", quantity.Money(got.Cost))
+	if got.Estimated {
+		fmt.Fprintln(d.Stderr, "warning: the provider does not say how long functions run (header Server-Timing): the way there is counted as theirs")
+	}
+	for _, of := range []struct {
+		what  string
+		times []time.Duration
+		to    *float64
+	}{{"the way to the provider and back", got.Way, &calls.Way}, {"a cold start", got.Starts, &calls.ColdStart}} {
+		if len(of.times) == 0 {
+			continue
+		}
+		slices.Sort(of.times)
+		most := of.times[int(math.Ceil(0.99*float64(len(of.times))))-1]
+		*of.to = most.Seconds()
+		fmt.Fprintf(d.Stderr, "%s takes %s (median of %d), %s for 99 of 100\n", of.what, quantity.Duration(of.times[len(of.times)/2]), len(of.times), quantity.Duration(most))
+	}
+	return calls
+}
+
+// saveCalls writes measured calls as readCalls reads them.
+func (f *profileFlags) saveCalls(d *Deps, samples []functions.Sample) error {
+	if f.save == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	rows := [][]string{callColumns}
+	for _, s := range samples {
+		rows = append(rows, []string{string(s.Platform), strconv.FormatFloat(s.Size, 'g', -1, 64), strconv.Itoa(s.Batch), strconv.FormatFloat(1e3*s.Seconds, 'g', -1, 64)})
+	}
+	if err := w.WriteAll(rows); err != nil {
+		return err
+	}
+	if err := osutil.ReplaceFile(f.save, b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.Stderr, "wrote %s\n", f.save)
 	return nil
 }

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-
-	"github.com/harpagon/harpagon/pipelines/quantity"
-
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/harpagon/harpagon/executors"
@@ -21,6 +21,9 @@ import (
 	"github.com/harpagon/harpagon/executors/hosts"
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -268,4 +271,141 @@ func reach(ctx context.Context, o client.Options, tell func(string)) (client.Cli
 		case <-time.After(reachEvery):
 		}
 	}
+}
+
+// newDispatcherCommand makes harpagon dispatcher.
+func newDispatcherCommand(d *Deps) *cobra.Command {
+	var o roles.DispatcherOptions
+	var security securityFlags
+	c := &cobra.Command{
+		Use:   "dispatcher",
+		Short: "Decide for gateways which items run when and where",
+		Long: `Keeps the queues of the gateways that are started with --dispatcher and this
+address or with --dispatcher fleet, and starts batches on the executors, which come to
+the port after it. It sees names, sizes and deadlines, never a tensor. With
+TEMPORAL_ADDRESS it joins the fleet, which shares services between dispatchers; when one
+is gone another takes its services over. Without, the one that has started last decides.`,
+		Example: `  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon dispatcher --name d1 --listen :8094 --advertise d1:8094
+  TEMPORAL_ADDRESS=temporal:7233 HARPAGON_TOKEN=secret harpagon gateway --dispatcher fleet`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d.Settle(c.Context())
+			warnOfFewDescriptors(d)
+			err := checkConnections(o.Connections)
+			if err != nil {
+				return err
+			}
+			if o.Credentials, err = security.Credentials(); err != nil {
+				return err
+			}
+			go o.Credentials.Watch(c.Context(), func(line string) { fmt.Fprintln(d.Stderr, line) })
+			if err := checkPorts(c); err != nil {
+				return err
+			}
+			if system.External(d.Environ) {
+				t, _, err := dialTemporal(c.Context(), d, o.Credentials)
+				if err != nil {
+					return err
+				}
+				defer t.Close()
+				o.Client = t
+			}
+			o.Log = func(line string) { fmt.Fprintln(d.Stderr, line) }
+			return roles.RunDispatcher(c.Context(), o, func(r *roles.Dispatcher) {
+				fmt.Fprintf(d.Stdout, "dispatcher  %s\n", r.Addr)
+			})
+		},
+	}
+	name, _ := os.Hostname()
+	c.Flags().StringVar(&o.Addr, "listen", "127.0.0.1:8094", "`address` for gateways; executors come to the port after it")
+	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which gateways reach --listen, where that is another")
+	c.Flags().StringVar(&o.Name, "name", name, "of this process; another for each dispatcher")
+	c.Flags().Lookup("name").DefValue = "its own name"
+	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
+	registerKeepalive(c, &o.Keepalive)
+	registerConnections(c, &o.Connections)
+	security.Register(c)
+	return c
+}
+
+// newTemporalCommand makes harpagon temporal.
+func newTemporalCommand(d *Deps) *cobra.Command {
+	o := system.TemporalOptions{}
+	var state string
+	var security securityFlags
+	c := &cobra.Command{
+		Use:   "temporal",
+		Short: "Run the embedded Temporal server alone, or as one of a cluster",
+		Long: `Runs the Temporal server that harpagon up starts, with its UI, by itself: a real
+server on a SQLite file in the state folder. Roles in other processes use it with
+TEMPORAL_ADDRESS. While it is away, what serves goes on serving; changes wait.
+
+With --postgres the state is in PostgreSQL, and all servers that are given the same
+database are one cluster: each takes over for one that is gone. The first makes the
+tables. TEMPORAL_ADDRESS then lists all of them, separated by commas. With --tls-cert,
+--tls-key and --tls-ca, clients and the other servers must show certificates of that
+CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
+		Example: `  harpagon temporal --addr 127.0.0.1:7233
+  TEMPORAL_ADDRESS=127.0.0.1:7233 harpagon control
+  PGPASSWORD=secret harpagon temporal --postgres postgres://harpagon@db:5432/harpagon --addr 10.0.0.5:7233 \
+    --tls-cert cert.pem --tls-key key.pem --tls-ca ca.pem`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().StringVar(&state, "state", system.DefaultStateDir, "state `folder` that holds the database and the log")
+	c.Flags().StringVar(&o.Addr, "addr", "127.0.0.1:7233", "`address` for roles and commands; with --postgres the seven ports after it are for the other servers")
+	c.Flags().StringVar(&o.UIAddr, "ui", "127.0.0.1:8233", "`address` of the UI, on this machine; empty means none")
+	c.Flags().StringVar(&o.Postgres.URL, "postgres", "", "`URL` of a PostgreSQL database that holds the state of a cluster, instead of a file")
+	c.Flags().StringVar(&o.Postgres.Advertise, "advertise", "", "`IP` at which the other servers of the cluster reach this one, where that is not the one of --addr")
+	c.Flags().IntVar(&o.Postgres.Shards, "shards", 0, "shares of the histories among servers, fixed when the database is made; 0 means 128")
+	security.Register(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if d.Temporal == nil {
+			return ErrNoServer
+		}
+		if err := checkPorts(c); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(state, 0o700); err != nil {
+			return err
+		}
+		o.DBFile, o.LogFile = filepath.Join(state, "temporal.db"), filepath.Join(state, "temporal.log")
+		o.WithoutUI, o.SearchAttributes = o.UIAddr == "", roles.SearchAttributes()
+		o.TLS = security.Files()
+		s, err := d.Temporal(c.Context(), o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(d.Stdout, "Temporal  %s\n", s.Address())
+		if url := s.UIURL(); url != "" {
+			fmt.Fprintf(d.Stdout, "UI        %s\n", url)
+		}
+		<-c.Context().Done()
+		return s.Stop()
+	}
+	return c
+}
+
+// offered are the devices of a worker: those of this machine, or emulated ones, so many of
+// each kind.
+func offered(local devices.Config, gpus bool, emulate map[string]int) ([]placement.Device, error) {
+	if kind := local.Kind; kind != "" && !pipelines.IsName(kind) {
+		return nil, fmt.Errorf("--hardware %q cannot name a kind of hardware: use letters, digits, dots, hyphens and underscores, and start with a letter or digit", kind)
+	}
+	if len(emulate) > 0 && (local.Cores != 0 || local.Kind != "" || gpus) {
+		return nil, errors.New("a worker offers what is there or what is not; leave out --cores, --hardware and --gpus, or --emulate")
+	}
+	var kinds []pipelines.Hardware
+	for _, kind := range slices.Sorted(maps.Keys(emulate)) {
+		if !pipelines.IsName(kind) || emulate[kind] < 1 {
+			return nil, fmt.Errorf("--emulate %s=%d offers nothing; say KIND=N with N of at least 1, such as v100=50", kind, emulate[kind])
+		}
+		kinds = append(kinds, pipelines.Hardware{Name: kind, Count: emulate[kind]})
+	}
+	if len(kinds) > 0 {
+		return devices.Emulated(local.Host, kinds, 0), nil
+	}
+	if gpus {
+		local.GPUs = devices.NVIDIA()
+	}
+	return devices.Local(local)
 }

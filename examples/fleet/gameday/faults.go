@@ -5,14 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/harpagon/harpagon/internal/testkit"
 )
 
 // fault is one thing that can be done to a fleet.
@@ -231,4 +240,177 @@ func (f *fleet) happen(ctx context.Context, all []fault) (done []happened) {
 		wait(ctx, f.options.calm)
 	}
 	return done
+}
+
+// action is done to the workflow of an ID.
+type action func(ctx context.Context, c client.Client, id string, r *rand.Rand) error
+
+// personFaults are what a person can do in Temporal's UI, to workflows of every type. A
+// service's is not cancelled, which ends it.
+func (f *fleet) personFaults(add func(string, string, func(context.Context, *rand.Rand) error)) {
+	for _, kind := range []string{"executor", "host", "member", "fleet", "service"} {
+		for what, do := range map[string]action{
+			"cancel": func(ctx context.Context, c client.Client, id string, _ *rand.Rand) error {
+				return c.CancelWorkflow(ctx, id, "")
+			},
+			"terminate": func(ctx context.Context, c client.Client, id string, _ *rand.Rand) error {
+				return c.TerminateWorkflow(ctx, id, "", "game day")
+			},
+			"reset": reset, "pause activity of": pause,
+		} {
+			alone := kind == "fleet" || kind == "service" // without an activity that goes on
+			if what == "cancel" && kind == "service" || what == "pause activity of" && alone {
+				continue
+			}
+			add(what, kind+"'s workflow", func(ctx context.Context, r *rand.Rand) error { return f.person(ctx, kind, r, do) })
+		}
+	}
+}
+
+// person does something to a workflow of a type.
+func (f *fleet) person(ctx context.Context, kind string, r *rand.Rand, do action) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{HostPort: f.address(relayed + temporal)})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	all, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: "ExecutionStatus = 'Running' AND WorkflowType = '" + kind + "'"})
+	if err != nil {
+		return err
+	}
+	if len(all.Executions) == 0 {
+		return fmt.Errorf("no workflow of type %s runs", kind)
+	}
+	id := all.Executions[r.IntN(len(all.Executions))].Execution.WorkflowId
+	fmt.Println("   ", id)
+	err = do(ctx, c, id, r)
+	wait(ctx, 4*time.Second) // until those hear of it who are to
+	return err
+}
+
+// reset has a workflow go back to one of its decisions.
+func reset(ctx context.Context, c client.Client, id string, r *rand.Rand) error {
+	var decisions []int64
+	events := c.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			return err
+		}
+		if e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			decisions = append(decisions, e.EventId)
+		}
+	}
+	_, err := c.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
+		Reason: "game day", RequestId: time.Now().String(), WorkflowTaskFinishEventId: decisions[r.IntN(len(decisions))],
+	})
+	return err
+}
+
+// pause has the activity stand that a workflow holds.
+func pause(ctx context.Context, c client.Client, id string, _ *rand.Rand) error {
+	d, err := c.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return err
+	}
+	for _, a := range d.PendingActivities {
+		_, err := c.WorkflowService().PauseActivity(ctx, &workflowservice.PauseActivityRequest{
+			Namespace: client.DefaultNamespace, Execution: d.WorkflowExecutionInfo.Execution,
+			Activity: &workflowservice.PauseActivityRequest_Id{Id: a.ActivityId}, Reason: "game day",
+		})
+		if err != nil && !strings.Contains(err.Error(), "not found") {
+			return err
+		}
+	}
+	return nil
+}
+
+// disk is a small file system in memory, so that it can be full without harm to others.
+type disk struct{ *testkit.Disk }
+
+// mount makes one of some MiB, which whoever has the number owns.
+func mount(folder string, mib, owner int) (disk, error) {
+	d, err := testkit.MountDisk(folder, fmt.Sprintf("size=%dm,mode=0700,uid=%d", mib, owner))
+	return disk{d}, err
+}
+
+// damage writes over pieces of every file.
+func (d disk) damage(r *rand.Rand) error {
+	return filepath.WalkDir(d.Folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		noise := make([]byte, 4096)
+		for at := int64(0); at < info.Size(); at += 1 + r.Int64N(256<<10) {
+			for i := range noise {
+				noise[i] = byte(r.Uint32())
+			}
+			if _, err := f.WriteAt(noise[:min(int64(len(noise)), info.Size()-at)], at); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// copyTo keeps what is on the disk, with owners.
+func (d disk) copyTo(folder string) error { return same(d.Folder, folder) }
+
+// copyFrom makes the disk what it was.
+func (d disk) copyFrom(folder string) error {
+	all, err := os.ReadDir(d.Folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if err := os.RemoveAll(filepath.Join(d.Folder, e.Name())); err != nil {
+			return err
+		}
+	}
+	return same(folder, d.Folder)
+}
+
+func same(from, to string) error {
+	out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("cp: %w: %s", err, out)
+	}
+	return nil
+}
+
+// refusedRate cannot be planned for with what there is, in requests per second.
+const refusedRate = 1_000_000
+
+// refuse applies what cannot be carried out, so that the next fault meets a fleet that was
+// asked for something else than it serves: that must leave no trace.
+func (f *fleet) refuse(ctx context.Context) error {
+	out, err := f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", refusedRate)).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "goes on serving") {
+		return fmt.Errorf("apply of %d requests per second was not refused: %v: %s", refusedRate, err, out)
+	}
+	return nil
+}
+
+// saysWhy looks at a fleet whose Temporal cannot write: somebody who asks is answered, or is
+// told what may be the reason.
+func (f *fleet) saysWhy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	out, err := f.command(ctx, "status").CombinedOutput()
+	if err == nil || strings.Contains(string(out), "cannot write its state") || strings.Contains(string(out), "no Temporal server answers") {
+		return nil
+	}
+	return fmt.Errorf("status on a full disk: %w: %s", err, out)
 }

@@ -1,6 +1,10 @@
+// Package page draws pages of text whose words are known: several fonts, sizes,
+// colours and angles, upside down too, and with noise, blur and stains where
+// asked for. The same seed draws the same page.
 package page
 
 import (
+	"fmt"
 	"image"
 	"image/color"
 	"math"
@@ -135,4 +139,76 @@ func turn(flat *image.RGBA, paper color.RGBA, degrees float64) *image.RGBA {
 		sin, cos, cy - sin*cx - cos*cy,
 	}, flat, flat.Bounds(), draw.Over, nil)
 	return out
+}
+
+// words that lines are made of.
+func words() []string {
+	return strings.Fields(`harbour window letter seven bridge copper garden market silver paper mountain
+		Winter Station Morning Ticket Number Order Museum Library Office Kitchen
+		river orange simple travel engine summer pocket mirror candle planet
+		quick brown jacket zebra violin oxygen puzzle winding yellow queen
+		total amount receipt service account balance street north south delivery
+		Open Monday Tuesday Friday Weekend Parking Platform Entrance Exit Floor`)
+}
+
+// phrase is a line of words and numbers that fits the width in pixels.
+func phrase(rng *rand.Rand, face font.Face, width int) string {
+	all := words()
+	var line []string
+	most := 1 + rng.IntN(5)
+	for range most {
+		next := all[rng.IntN(len(all))]
+		switch rng.IntN(6) {
+		case 0:
+			next = fmt.Sprint(10 + rng.IntN(9990))
+		case 1:
+			next = fmt.Sprintf("%d.%02d", 1+rng.IntN(400), rng.IntN(100))
+		}
+		longer := strings.Join(append(line[:len(line):len(line)], next), " ")
+		if len(line) > 0 && font.MeasureString(face, longer).Ceil() > width-10 {
+			break
+		}
+		line = append(line, next)
+	}
+	return strings.Join(line, " ")
+}
+
+// spoil lays stains, a shadow and noise over a picture and blurs it.
+func spoil(img *image.RGBA, rng *rand.Rand) {
+	blur(img, 0.15+0.1*rng.Float64())
+	type stain struct{ x, y, r, depth float64 }
+	var stains []stain
+	for range 3 + rng.IntN(4) {
+		stains = append(stains, stain{rng.Float64() * Width, rng.Float64() * Height, 20 + 60*rng.Float64(), 10 + 25*rng.Float64()})
+	}
+	shadow, grain := 40*rng.Float64(), 8+10*rng.Float64()
+	for y := range Height {
+		for x := range Width {
+			darker := shadow * float64(x) / Width
+			for _, s := range stains {
+				if d := math.Hypot(float64(x)-s.x, float64(y)-s.y); d < s.r {
+					darker += s.depth * (1 - d/s.r)
+				}
+			}
+			at := img.PixOffset(x, y)
+			for c := range 3 {
+				v := float64(img.Pix[at+c]) - darker + grain*rng.NormFloat64()
+				img.Pix[at+c] = uint8(min(max(v, 0), 255))
+			}
+		}
+	}
+}
+
+// blur mixes every pixel with its four neighbours, each by the share.
+func blur(img *image.RGBA, share float64) {
+	from := append([]uint8(nil), img.Pix...)
+	for y := 1; y < Height-1; y++ {
+		for x := 1; x < Width-1; x++ {
+			at := img.PixOffset(x, y)
+			for c := at; c < at+3; c++ {
+				around := float64(from[c-4]) + float64(from[c+4]) + float64(from[c-img.Stride]) + float64(from[c+img.Stride])
+				img.Pix[c] = uint8((1-4*share)*float64(from[c]) + share*around)
+			}
+		}
+	}
 }

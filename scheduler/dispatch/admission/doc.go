@@ -30,7 +30,7 @@
 // devices can do, more is kept the more device time goes to requests that are not in time
 // after all, and up to half of the last batch besides: who is refused in their place costs
 // nothing, and those taken in fill the devices.
-// A queue that does not empty is shortened to what keeps batches full (see standing.go).
+// A queue that does not empty is shortened to what keeps batches full (see device_load.go).
 //
 // What no rule can know on arrival is how many items a request will have. Fits asks again
 // once a module has split it, before the first of them runs.

@@ -1,10 +1,9 @@
 // Package matching is the query distribution of Kairos (section 5.1): queries of different sizes
 // are paired with instances of different kinds at the least sum of costs.
 //
-//	matching.go  the policy: events in, actions out
-//	decide.go    one decision: costs of pairs, solved by an Assignment
-//	learn.go     latencies by kind and size, from what was seen
-//	inherit.go   going on with what another policy has learned
+//	matching.go         the policy: events in, actions out
+//	decide.go           one decision: costs of pairs, solved by an Assignment
+//	learned_latency.go  latencies by kind and size, from what was seen here or by another policy
 //
 // # Assignment
 //
@@ -33,10 +32,9 @@
 // with (section 7). They know how long a query of each size takes on each kind of instance, learn
 // nothing, and hand queries out one by one:
 //
-//	ribbon.go     ribbon: first come, first served, the base first
-//	threshold.go  drs, after DeepRecSys: large queries to the base, small ones elsewhere
-//	baseline_clockwork.go  clockwork: each query at once to the queue of the instance that ends it first
-//	floor.go      what they share: which instances idle, and what can still be in time
+//	ribbon     first come, first served, the base first
+//	drs        after DeepRecSys: large queries to the base, small ones elsewhere
+//	clockwork  each query at once to the queue of the instance that ends it first
 //
 // All of them drop a query once no instance can finish it in time. The originals would serve it
 // late; dropping it is an advantage to them.

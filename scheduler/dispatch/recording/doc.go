@@ -2,11 +2,11 @@
 // again. A recorded minute of production is a test case: the same events must give the same
 // actions, and where they do not, Replay says which is the first that differs.
 //
-//	recorder.go  what a driver holds beside a policy: the latest events in bounded memory
-//	codec.go     events and actions as bytes
-//	state.go     what a policy remembers as bytes, for recordings that begin in the middle
-//	file.go      a recording as a file: versioned, self-contained, checked
-//	replay.go    decides a recording again
+//	recording.go  what a driver holds beside a policy: the latest events in bounded memory;
+//	              a recording as a file: versioned, self-contained, checked
+//	codec.go      events and actions as bytes
+//	state.go      what a policy remembers as bytes, for recordings that begin in the middle
+//	replay.go     decides a recording again
 //
 // # Format
 //

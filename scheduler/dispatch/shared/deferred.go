@@ -1,8 +1,6 @@
 package shared
 
-import (
-	"github.com/harpagon/harpagon/scheduler/dispatch"
-)
+import "github.com/harpagon/harpagon/scheduler/dispatch"
 
 // Schedulable says when deferred holds a batch to be ready.
 type Schedulable uint8
@@ -209,3 +207,15 @@ func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
 
 // Describe draws the policy for logs and golden transcripts.
 func (p *deferred) Describe() string { return p.describe(p.name) }
+
+// newEager builds the work-conserving baseline: no executor idles while a
+// request waits. An executor that is free takes the model whose first request
+// leaves the least time, and of it as many requests as that one allows.
+// Requests are given up only when they cannot be served even alone.
+//
+// It is what Symphony compares itself with in section 4.3, in its stronger form.
+// The authors' code drops by the window there, too, which suits batches that are
+// held back; New calls that eager:window.
+func newEager(o Options) dispatch.Policy {
+	return newDeferred("eager", DeferredOptions{Options: o, Ready: AtOnce, Drop: HeadDrop})
+}

@@ -1,10 +1,27 @@
+// Package shared holds the policies over a shared pool of devices: any executor runs any model,
+// and one dispatcher serves all of them.
+//
+//	pool.go                 what all of them have in common: queues, executors, clock and timer
+//	batch_forming.go        durations, batch sizes and how long a batch waits
+//	adaptive.go             the default: deferred batching with a target from the staggered
+//	                        bound; no model starves beside others
+//	adaptive_foresight.go   its look at the turns to come; tells bursts and pauses from random
+//	                        arrivals
+//	deferred.go             Symphony (section 4): a batch waits while its deadline allows; eager
+//	clockwork.go, nexus.go  baselines
+//	options.go              makes one by name
+//
+// UpperLimit in experiments bounds what any of them can reach.
 package shared
 
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -100,4 +117,40 @@ func (m Model) check() error {
 		}
 	}
 	return nil
+}
+
+// Names lists the policies that New builds.
+func Names() []string { return []string{"adaptive", "clockwork", "deferred", "eager", "nexus"} }
+
+// New builds the pool policy of that name, which may choose among variants
+// (pipelines.DispatchVariants).
+func New(name string, o Options) (dispatch.Policy, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	policy, chosen, err := pipelines.SplitDispatch(name)
+	if err != nil {
+		return nil, err
+	}
+	switch policy {
+	case "adaptive":
+		return NewAdaptive(o), nil
+	case "clockwork":
+		return newClockwork(clockworkOptions{Options: o}), nil
+	case "nexus":
+		return newNexus(o), nil
+	case "eager":
+		return newDeferred(name, DeferredOptions{Options: o, Ready: AtOnce, Drop: dropRule(chosen[0])}), nil
+	case "deferred":
+		ready := FrontRun
+		if chosen[0] == "beta-lambda" {
+			ready = BetaLambda
+		}
+		return newDeferred(name, DeferredOptions{Options: o, Ready: ready, Drop: dropRule(chosen[1])}), nil
+	}
+	return nil, fmt.Errorf("there is no pool policy %q; choose one of %s", policy, strings.Join(Names(), ", "))
+}
+
+func dropRule(name string) DropRule {
+	return DropRule(slices.Index([]string{"window", "early", "head"}, name))
 }

@@ -3,11 +3,10 @@
 // the whole module.
 //
 //	tc.go       the policy: events in, actions out; which batch a request joins
-//	group.go    the batches of one group: released once a period, due one window later
+//	group.go    the batches of one group, released once a period, due one window later; its queue
 //	early.go    starting a batch before it is due, where the plan's promise bears it
-//	free.go     starting whatever waits, for plans that promise nothing to the single request
-//	relief.go   idle executors take what waits in other groups, where nothing is promised
-//	fifo.go     the queue of a group
+//	free_starts.go  where nothing is promised to the single request: starting whatever
+//	                waits; idle executors take what waits in other groups
 //	arbiter.go  who may use a device that several policies share; drivers hold it
 //
 // # Shared devices

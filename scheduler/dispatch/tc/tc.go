@@ -44,7 +44,7 @@ type Options struct {
 	// Below, where requests have taken no device time before they come, is what the plan
 	// gives the modules below beyond what their Deadline keeps for those. Where a queue
 	// stands, one that cannot leave that much before its deadline would be late below, most
-	// likely, and is given up, as long as those behind it fill a batch (see free.go).
+	// likely, and is given up, as long as those behind it fill a batch (see free_starts.go).
 	Below time.Duration
 
 	// Rate is the expected requests per second, for which promises are; 0 if unknown. It is

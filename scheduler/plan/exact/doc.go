@@ -5,14 +5,12 @@
 //	proportional  split.Cheapest is the theorem for one module, and split.Search
 //	              finds the best budgets
 //	whole         the files whole*.go
-//	shared        shared.go says what a device may be shared for, parts.go what
-//	              a module runs there, arrange.go how batches share one, pack.go
-//	              fills devices, packing.go does so under given budgets and
-//	              placing.go in every way, starts.go has budgets to try,
-//	              grouping.go chooses who shares a device and fitting.go fits
-//	              budgets to that, stricter.go looks at what more load would
-//	              have, sharing.go searches, together.go writes the plans;
-//	              the files bound*.go have the bound
+//	shared        shared_device.go says what a module runs on a device and how batches
+//	              share one, shared_packing.go fills devices, under given budgets and in
+//	              every way, shared_starts.go has budgets to try and what more load
+//	              would have, grouping.go chooses who shares a device and
+//	              grouping_fit.go fits budgets to that, shared_search.go searches,
+//	              exact.go writes the plans; the files bound*.go have the bound
 //
 // What a plan leaves of an objective is lent to those who would be late first
 // (plan.Prepared.Lend).
@@ -29,13 +27,12 @@
 // its plans with under cost model shared.
 //
 // bound.go makes cuts from prices of devices and finds the cheapest numbers of
-// devices that obey all. bound_apart.go makes stronger ones: a device is one module's
-// alone, or its batches wait for those of another. bound_hosting.go refutes few devices by
+// devices that obey all; in the stronger ones a device is one module's alone, or its batches wait for those of another. bound_hosting.go refutes few devices by
 // who can run where, and in which order. bound_residents.go looks at all choices of who
-// shares which devices, for plans of at most two groups a module, and bound_resident.go says
+// shares which devices, for plans of at most two groups a module, and bound_resident_costs.go says
 // what a module costs then. Where modules are more than that can do, bound_columns.go has a
-// linear program of what may be on a device (bound_load.go) and of how pipelines divide their
-// objectives (bound_stage.go), and bound_program.go solves it.
+// linear program of what may be on a device and of how pipelines divide their objectives
+// (both priced in bound_column_pricing.go), and solves it.
 //
 // # Whole devices
 //
@@ -43,7 +40,7 @@
 // sound plan: what cost model whole asks for, and what modules that share no device
 // run on under cost model shared.
 //
-// whole_module.go holds the theorem, whole_kinds.go and whole_enumerate.go the devices to choose from,
-// whole_mixture.go what two kinds can do together and whole_refute.go what they cannot;
-// whole_search.go searches the budgets and whole_idlest.go leaves devices that cost the same idle.
+// whole_module.go holds the theorem and the devices to choose from, whole_mixture.go what two
+// kinds can do together and what they cannot; whole_search.go searches the budgets and leaves
+// devices that cost the same idle.
 package exact

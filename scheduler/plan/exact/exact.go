@@ -1,6 +1,8 @@
 package exact
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -200,4 +202,216 @@ func (p *problem) certify(out *plan.Plan, bound float64) {
 		restriction = twoGroups
 	}
 	p.Certify(out, bound, restriction)
+}
+
+// SolveAll plans several pipelines together under cost model shared, in their
+// order: groups of different pipelines may share devices, and a plan is charged
+// for its part of a device in proportion to the time that it uses. It is false
+// where there is nothing to share: another cost model, one pipeline, hardware that
+// means different things, or of which only so much exists.
+func (e Policy) SolveAll(problems []plan.Problem, o plan.Options) ([]plan.Plan, bool) {
+	if o.CostModel != "" && o.CostModel != plan.CostShared || len(problems) < 2 {
+		return nil, false
+	}
+	return plan.SolveTogether(problems, o, e.solveTogether)
+}
+
+func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.Plan, bool) {
+	plans := make([]plan.Plan, len(problems))
+	var able []*problem
+	var index []int
+	for i, p := range problems {
+		if p.Limited() || !sameHardware(&p, &problems[0]) {
+			return nil, false
+		}
+		ready, err := plan.Prepare(&p, o, e)
+		if err != nil {
+			plans[i] = o.Infeasible(&p, err)
+			continue
+		}
+		one := newProblem(ready, e.Start)
+		if err := one.checkPath(); err != nil {
+			plans[i] = o.Infeasible(&p, err)
+			continue
+		}
+		able, index = append(able, one), append(index, i)
+	}
+	if len(able) == 0 {
+		return plans, true
+	}
+	s := newPacker(able)
+	var bounds []float64
+	var total float64
+	best, found := s.solve(func() *packing {
+		best, each, all := s.search()
+		if all >= total { // a search that its time ended has none
+			bounds, total = each, all
+		}
+		return best
+	})
+	if best == nil {
+		return nil, false
+	}
+	for k, p := range found {
+		able[k].certify(&p, bounds[k])
+		if share := shareOf(total, bounds, k); plan.Cheaper(bounds[k], share) {
+			p.LowerBound, p.Restriction = math.Min(share, p.Cost), Together
+		}
+		plans[index[k]] = p
+	}
+	if best.weight <= total*(1+plan.OptimalityGap) {
+		for _, i := range index {
+			plans[i].Status = plan.Optimal
+		}
+	}
+	return plans, true
+}
+
+// Together is the Restriction of the lower bound of a plan that was made together
+// with others: only the sum of their bounds is one, of what all of them cost.
+const Together = "what it and the pipelines planned with it cost together"
+
+// shareOf is what one pipeline has of the bound of all: as its own bound is to the
+// sum of these. What plans that share devices cost one by one is a matter of how
+// they are charged; only their sum has a bound that whole devices raise.
+func shareOf(total float64, bounds []float64, k int) float64 {
+	sum := 0.0
+	for _, b := range bounds {
+		sum += b
+	}
+	if sum <= 0 {
+		return bounds[k]
+	}
+	return bounds[k] / sum * total
+}
+
+func sameHardware(a, b *plan.Problem) bool {
+	if len(a.Hardware) != len(b.Hardware) {
+		return false
+	}
+	for i := range a.Hardware {
+		if a.Hardware[i] != b.Hardware[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// solve looks for a packing and writes its plans. Where single requests did not
+// keep some packing that was looked at, it looks again, carefully, and takes the
+// cheaper one.
+func (s *packer) solve(search func() *packing) (best *packing, plans []plan.Plan) {
+	s.withMargin, s.rejected = false, false
+	best = search()
+	if s.rejected && !s.halted() {
+		s.withMargin = true
+		if other := search(); other != nil && (best == nil || plan.Cheaper(other.weight, best.weight)) {
+			best = other
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return best, s.plans(best)
+}
+
+// plans writes a packing as one plan a pipeline.
+func (s *packer) plans(best *packing) []plan.Plan {
+	sets := make([][]plan.Schedule, len(s.problems))
+	for i, p := range s.problems {
+		sets[i] = make([]plan.Schedule, len(p.Modules))
+	}
+	for _, at := range best.parts {
+		set := &sets[at.pipeline][at.module]
+		for _, t := range at.dedicated {
+			set.Add(t)
+		}
+	}
+	devices := make([]plan.Device, len(best.bins))
+	users := make([][]bool, len(best.bins))
+	for k := range best.bins {
+		devices[k], users[k] = s.device(&best.bins[k], best, sets)
+	}
+	plans := make([]plan.Plan, len(s.problems))
+	for i, p := range s.problems {
+		budgets := best.budgets[i]
+		if p.Lend(sets[i]) {
+			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
+		}
+		p.own.UseLeast(sets[i], budgets)
+		plans[i] = p.write(sets[i], budgets)
+		for k := range devices {
+			if users[k][i] {
+				plans[i].Devices = append(plans[i].Devices, devices[k])
+			}
+		}
+		plans[i].UseDevices(plans[i].Devices)
+	}
+	for k, together := range users {
+		s.unproven(plans, together, best.bins[k].held != nil)
+	}
+	return plans
+}
+
+// unproven takes the promise for every request from pipelines that share a
+// device with one whose requests come in bursts, or of which that is not known.
+func (s *packer) unproven(plans []plan.Plan, together []bool, bursts bool) {
+	for i, shares := range together {
+		bursts = bursts || shares && !s.problems[i].EvenEverywhere()
+	}
+	for i, shares := range together {
+		if shares && bursts {
+			plans[i].Proof = plan.MeanRate
+		}
+	}
+}
+
+// device adds the tasks of a shared device to the schedules of their modules,
+// charged with their part of it.
+func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Device, []bool) {
+	d := plan.Device{Hardware: b.kind.hardware, Price: b.kind.price, Share: b.total()}
+	if b.held != nil {
+		d.Tasks = slices.Clone(b.held.Tasks)
+	}
+	users := make([]bool, len(s.problems))
+	for k, i := range b.parts {
+		at, w := best.parts[i], b.options[k]
+		users[at.pipeline] = true
+		set := &sets[at.pipeline][at.module]
+		d.Tasks = append(d.Tasks, plan.Task{
+			Pipeline: s.problems[at.pipeline].Pipeline.Name, Module: s.problems[at.pipeline].Modules[at.module].Name,
+			Group: len(set.Allocations), Duration: w.Duration, Period: w.period, Deadline: w.deadline, Share: w.use,
+		})
+		set.Add(plan.Allocation{
+			Config: *w.Config, Machines: w.use, Rate: at.residual, Collect: at.residual, Period: w.period, Window: w.window,
+			Deadline: w.deadline, Worst: w.window + w.deadline, Charge: w.use / d.Share,
+		})
+	}
+	return d, users
+}
+
+// packed plans one pipeline under given budgets.
+func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
+	s := newPacker([]*problem{p})
+	best, plans := s.solve(func() *packing { return s.under(allBudgets{budgets}) })
+	if best == nil {
+		return plan.Plan{}, p.NoSplit("")
+	}
+	return plans[0], nil
+}
+
+// solveShared plans one pipeline under cost model shared.
+func (p *problem) solveShared() (plan.Plan, error) {
+	s := newPacker([]*problem{p})
+	bound := 0.0
+	best, plans := s.solve(func() *packing {
+		best, _, all := s.search()
+		bound = math.Max(bound, all)
+		return best
+	})
+	if best == nil {
+		return plan.Plan{}, p.NoSplit("")
+	}
+	p.certify(&plans[0], bound)
+	return plans[0], nil
 }

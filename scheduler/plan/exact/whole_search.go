@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -249,3 +250,143 @@ func reached(s split.Steps, cost float64) float64 {
 	}
 	return math.Inf(1)
 }
+
+// kind is one sort of hardware with the configurations that a module may run
+// on it.
+type kind struct {
+	hardware string
+	weight   float64 // of one device, in decisions
+	count    int     // that exist; 0 without limit
+	configs  []plan.Config
+}
+
+// kinds groups configurations by hardware, cheapest first. A configuration
+// that another of the same hardware beats in batch, duration and concurrency
+// is left out.
+func kinds(configs []plan.Config) []kind {
+	var all []kind
+	for _, c := range configs {
+		i := slices.IndexFunc(all, func(k kind) bool { return k.hardware == c.Hardware })
+		if i < 0 {
+			i = len(all)
+			all = append(all, kind{hardware: c.Hardware, weight: c.Weight, count: c.Count})
+		}
+		all[i].configs = append(all[i].configs, c)
+	}
+	for i := range all {
+		all[i].configs = undominated(all[i].configs)
+	}
+	slices.SortStableFunc(all, func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.hardware, b.hardware))
+	})
+	return all
+}
+
+func undominated(all []plan.Config) []plan.Config {
+	beats := func(a, b plan.Config) bool {
+		return a.Batch >= b.Batch && a.Duration <= b.Duration && a.Concurrency >= b.Concurrency
+	}
+	var kept []plan.Config
+	for i, c := range all {
+		worse := false
+		for j, other := range all {
+			worse = worse || i != j && beats(other, c) && (j < i || !beats(c, other))
+		}
+		if !worse {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// serves is the largest share that one device of the kind can serve.
+func (k kind) serves(m *plan.ModuleProblem, latency float64) float64 {
+	most := 0.0
+	for i := range k.configs {
+		most = math.Max(most, m.Serves(&k.configs[i], latency))
+	}
+	return most
+}
+
+// leastLatency is the least latency that n devices of the kind promise a stream that
+// they serve alone, with the configuration that all of them run, and +Inf when they
+// are too few.
+func (k kind) leastLatency(m *plan.ModuleProblem, n int) (latency float64, by plan.Config) {
+	latency = math.Inf(1)
+	for _, c := range k.configs {
+		if l := m.Latency(&c, n); l < latency {
+			latency, by = l, c
+		}
+	}
+	return latency, by
+}
+
+// devicesNeeded is the least number of devices with configuration c that answer a
+// stream within the budget; false when no number does.
+func devicesNeeded(c *plan.Config, m *plan.ModuleProblem, budget time.Duration) (int, bool) {
+	window := (budget - c.Duration).Seconds()
+	if window <= 0 {
+		return 0, false
+	}
+	n := math.Ceil(c.Interval()/m.Period(c, window) - plan.RateTolerance)
+	return int(math.Max(1, n)), n < maxDevices
+}
+
+// maxDevices bounds the devices of one group.
+const maxDevices = 1e9
+
+// UseLeast gives modules that run on whole devices of one kind the configuration that
+// uses these least within the module's budget, among those whose batches are short in
+// it. Devices cost the same however long they compute, and what they idle bears more
+// requests, and slower batches, than were planned for: batches of one request, which
+// answer soonest, leave the least.
+//
+// No budget changes: a longer one for an idle module is a shorter one for a busy module,
+// which needs it. Nor are long batches taken: where two or three of them fill the budget,
+// an arrival that just misses one is late.
+func (p *wholeProblem) UseLeast(sets []plan.Schedule, budgets []time.Duration) {
+	for i := range sets {
+		a := sets[i].OwnGroup()
+		if a == nil {
+			continue
+		}
+		if set, ok := p.Modules[i].idlest(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]/shortBatch); ok && set.Allocations[0].Batch > a.Batch {
+			sets[i] = set
+		}
+	}
+}
+
+// shortBatch is how many batches, one after the other, fit at least into a budget in
+// which they are short.
+const shortBatch = 8
+
+// idlest is the schedule of n devices of one kind that uses them least, by
+// plan.ModuleProblem.Serves, among those of one configuration within the budget whose
+// batches take at most that duration; false where there is none. Of configurations that
+// use them nearly as little it is that of the largest batch: what a batch costs besides
+// computing is not in its duration.
+func (w *wholeModule) idlest(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
+	var able []plan.Config
+	most := 0.0
+	for _, k := range w.kinds {
+		for _, c := range k.configs {
+			if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware && c.Duration <= duration {
+				able = append(able, c)
+				most = max(most, w.Serves(&c, budget.Seconds()))
+			}
+		}
+	}
+	if most == 0 {
+		return plan.Schedule{}, false
+	}
+	var best plan.Config
+	for _, c := range able {
+		if c.Batch > best.Batch && w.Serves(&c, budget.Seconds()) >= nearly*most {
+			best = c
+		}
+	}
+	return w.oneKind(member{best, n}, budget), true
+}
+
+// nearly is the share of the most that counts as nearly as much.
+const nearly = 0.9

@@ -71,7 +71,7 @@ func better(a, b operation, rank chooser) bool {
 
 // operations lists the moves of a unit that fit into the SLO and lower the
 // cost. For a single module these are its other configurations; for several,
-// see merge.go.
+// see algorithm2.go.
 func (p *search) operations(s state, unit []int) []operation {
 	if len(unit) > 1 {
 		return p.merged(s, unit)
@@ -231,4 +231,139 @@ func (p *search) cheapest(splits [][]time.Duration) (best []time.Duration, found
 		}
 	}
 	return best, found
+}
+
+// units groups the modules that one operation may move together. Node merger,
+// section III-D of the Harpagon paper: modules that share parents and children
+// should have the same budget, so they are moved as one super-module.
+func (p *search) units(merge bool) [][]int {
+	var units [][]int
+next:
+	for i := range p.Modules {
+		if merge {
+			for k, unit := range units {
+				if p.twins(unit[0], i) {
+					units[k] = append(unit, i)
+					continue next
+				}
+			}
+		}
+		units = append(units, []int{i})
+	}
+	return units
+}
+
+func (p *search) twins(i, j int) bool {
+	return sameSet(p.DAG.Up[i], p.DAG.Up[j]) && sameSet(p.DAG.Down[i], p.DAG.Down[j])
+}
+
+func sameSet(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	return !slices.ContainsFunc(a, func(x int) bool { return !slices.Contains(b, x) })
+}
+
+// merged lists the moves of a super-module: for every worst case that a member
+// could have, each member goes to its cheapest configuration within it. The
+// cost saved is that of all members; the budget needed is what the slowest of
+// them gains, because they run side by side.
+func (p *search) merged(s state, unit []int) []operation {
+	now := time.Duration(0)
+	for _, i := range unit {
+		now = max(now, s.worst[i])
+	}
+	var ops []operation
+	for _, limit := range p.limits(s, unit, now) {
+		op := operation{at: unit, extra: limit - now}
+		was := 0.0
+		for _, i := range unit {
+			c := p.cheapestWithin(s, i, limit)
+			op.to = append(op.to, c)
+			op.gain += (s.pick[i].Unit() - c.Unit()) * p.rateOf(i)
+			op.ratio = math.Max(op.ratio, 1/c.Unit())
+			was += s.pick[i].Unit() * p.rateOf(i)
+		}
+		if op.gain > plan.CostTolerance*was {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// limits are the common worst cases worth trying: the present one, and those
+// of the members' configurations that are longer and fit into the SLO.
+func (p *search) limits(s state, unit []int, now time.Duration) []time.Duration {
+	limits := []time.Duration{now}
+	for _, i := range unit {
+		for _, c := range p.Modules[i].Configs {
+			worst := p.worstAt(c, p.rateOf(i))
+			if worst > now && plan.Saturate(s.around[i], worst) <= p.Pipeline.SLO {
+				limits = append(limits, worst)
+			}
+		}
+	}
+	slices.Sort(limits)
+	return slices.Compact(limits)
+}
+
+func (p *search) cheapestWithin(s state, i int, limit time.Duration) plan.Config {
+	for _, c := range p.Modules[i].Configs { // best ratio first
+		if p.worstAt(c, p.rateOf(i)) <= limit {
+			return c
+		}
+	}
+	return s.pick[i]
+}
+
+// byEfficiency ranks operations by latency-cost efficiency, Algorithm 2.
+func byEfficiency(o operation) float64 { return o.efficiency() }
+
+// byCost ranks operations by the cost that they save.
+func byCost(o operation) float64 { return o.gain }
+
+// byThroughput ranks operations by the throughput-cost ratio that they reach,
+// as throughput-based splitting does.
+func byThroughput(o operation) float64 { return o.ratio }
+
+// direct is the cost-direct step of section III-D: the final R operations are
+// reversed and chosen again by the cost that they save, because with little
+// budget left the greatest saving beats the most efficient one. The paper
+// leaves R open; every R above 0 is tried. It returns the splits of the final states.
+func (p *search) direct(path []state, units [][]int) [][]time.Duration {
+	var splits [][]time.Duration
+	for r := 1; r < len(path); r++ {
+		redone := p.descend(path[len(path)-1-r], units, byCost)
+		splits = append(splits, redone[len(redone)-1].worst)
+	}
+	return splits
+}
+
+// retreat finds a split where the one that the search ended with cannot be
+// scheduled: Algorithm 2 judges a module by the worst case of its whole rate, so
+// the budgets may leave the machine that serves the rest no time to collect.
+// With dummy requests that hardly happens; systems without them must give the
+// module more. The papers leave this open. Here the search goes back, one move
+// after the other, until the objective that is left, shared in proportion, is
+// enough; false where it never is. Each module is served by solve.
+func (p *search) retreat(passed []state, solve solving) ([]time.Duration, bool) {
+	for _, s := range slices.Backward(passed) {
+		if budgets := p.DAG.Stretch(s.worst, p.Pipeline.SLO); p.serves(p.resized(budgets), solve) {
+			return budgets, true
+		}
+	}
+	return nil, false
+}
+
+// solving serves a module within a budget; false where it cannot.
+type solving func(module int, budget time.Duration) (plan.Schedule, bool)
+
+// serves is whether solve serves every module within its budget.
+func (p *search) serves(budgets []time.Duration, solve solving) bool {
+	for i := range p.Modules {
+		if _, ok := solve(i, budgets[i]); !ok {
+			return false
+		}
+	}
+	return true
 }

@@ -15,11 +15,10 @@
 //
 // policy.go says what a policy is made of, and takes the two steps that all of
 // them share: it splits the objective, then a moduleSolver serves each module
-// within its budget. latency.go holds the rules by which they judge a worst case.
-// The files of policy harpagon follow section III of its paper: algorithm1.go and
-// dummy.go serve one module (split.Reassign is the latency reassigner);
-// algorithm2.go, merge.go and direct.go split the latency, retreat.go finds a way
-// back where the split cannot be served. splits.go and quantized.go hold the other
+// within its budget. algorithm1.go holds the rules by which they judge a worst case.
+// The files of policy harpagon follow section III of its paper: algorithm1.go
+// serves one module (split.Reassign is the latency reassigner); algorithm2.go splits
+// the latency and finds a way back where the split cannot be served. splits.go holds the other
 // ways to split that the paper compares with, one_configuration.go the variant of
 // one configuration a module, and ablation.go names the variants of both papers'
 // evaluations.

@@ -1,3 +1,12 @@
+// Package split divides a latency objective among the modules of a DAG at least
+// cost, given what each module costs as a function of its budget (Cost).
+//
+// Curves are that cost under the proportional cost model: the least over
+// configurations of a hyperbola that ends in a constant (Cheapest has the
+// theorem). Steps are it where whole devices are counted. relaxation.go bounds the
+// cost of a whole pipeline from below, for any DAG, and Search closes the gap by
+// branch and bound. Reassign gives what a split leaves over to modules that save
+// by it.
 package split
 
 import (
@@ -305,5 +314,89 @@ func (b *Search) Offer(split []time.Duration) {
 	}
 	if sum < b.Best && d.Longest(split) <= slo {
 		b.Best, b.Found = sum, slices.Clone(split)
+	}
+}
+
+// Cheapest is the least cost of serving the module within the budget, under the
+// proportional cost model, over all sets of groups that a dispatcher can keep.
+//
+// Theorem. Among the sound plans of one module with rate T and budget L, one
+// with a single configuration is cheapest, at
+//
+//	min over (b, d, p) with d < L of  p·d / min(b/T, max(g, L - d)) ,
+//
+// where g = 1/T for requests that come one by one, and else 0.
+//
+// Proof. Take any sound plan and let T' >= T be its rate with dummy requests.
+// Each of its groups releases a batch of b that is due W <= L - d later, and
+// the stream brings b requests in no less than b/T'; so T' >= b/(L - d), for
+// every configuration in use. The plan costs the sum of f·p·d/b over its
+// groups, whose rates f add up to T', hence at least T'·p·d/b for the
+// configuration in use whose p·d/b is least, hence at least
+// max(T, b/(L - d))·p·d/b. That is what this configuration costs alone. Alone
+// it is sound: with one group the processor-demand test is b/T' <= W.
+//
+// Requests that are counted singly need no batch while none comes: where the window
+// is shorter than 1/T every request has a batch of its own, all others of which are
+// dummies, and T' = b·T is enough.
+//
+// The proof uses of soundness only that T' >= b/(L - d). Plans in the papers'
+// reading fulfil that as well, since their worst case d + b/w has w <= T';
+// so they are not cheaper under the same budget either.
+//
+// A machine that runs s batches side by side serves s·b/d, so p/s takes the
+// place of p. Budgets are whole nanoseconds, and devices are unlimited.
+func Cheapest(m *plan.ModuleProblem, budget time.Duration) (plan.Schedule, bool) {
+	if m.Rate == 0 {
+		return plan.Schedule{}, true
+	}
+	best, found := plan.Schedule{}, false
+	for _, c := range m.Configs {
+		rate := m.Rate
+		if plan.Collection(c.Batch, rate) > budget-c.Duration {
+			if rate = plan.CollectRate(c, budget); m.Single { // a request and dummies, at the most
+				rate = min(rate, float64(c.Batch)*m.Rate)
+			}
+		}
+		if rate < m.Rate {
+			continue // the budget leaves no window at all
+		}
+		machines := rate / c.Throughput()
+		if weight := c.Weight * machines; !found || plan.Cheaper(weight, best.Weight) {
+			found = true
+			t := plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: rate, Worst: min(budget, plan.PartialWorstCase(c, rate))}
+			best = plan.Schedule{Allocations: []plan.Allocation{t}, Dummies: rate - m.Rate, Worst: t.Worst, Weight: weight}
+		}
+	}
+	return best, found
+}
+
+// Reassign is the latency reassigner of the Harpagon paper, section III-C: what a
+// path leaves of the SLO, because modules answer sooner than their budgets allow
+// or because the split left some over, is offered to one module after another. The
+// module whose schedule becomes cheapest by it takes it, until none becomes
+// cheaper; with once, the first takes all.
+//
+// The paper gives the gap to a module's residual workload. solve schedules the
+// whole module i anew here, which includes that case and, like the paper, accepts
+// only what lowers the cost.
+func Reassign(p *plan.Prepared, sets []plan.Schedule, once bool, solve func(i int, budget time.Duration) (plan.Schedule, bool)) {
+	for {
+		best, at, saved := plan.Schedule{}, -1, 0.0
+		around := p.DAG.Around(plan.Worsts(sets))
+		for i := range p.Modules {
+			try, ok := solve(i, p.Pipeline.SLO-around[i])
+			gain := sets[i].Weight - try.Weight
+			if ok && plan.Cheaper(try.Weight, sets[i].Weight) && gain > saved {
+				best, at, saved = try, i, gain
+			}
+		}
+		if at < 0 {
+			return
+		}
+		sets[at] = best
+		if once {
+			return
+		}
 	}
 }

@@ -1,0 +1,203 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/harpagon/harpagon/executors/onnx"
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// EngineFor returns the engine that runs the module: ForceEngine where set,
+// else the engine that the module names, else "function" for a function,
+// "remote" for an address, "process" for a command,
+// "onnxruntime" for a model where that engine can run here and "gorgonia"
+// where not, and "emulated" where there is only a profile.
+//
+// A module that names "onnxruntime" gets "gorgonia" too where the former cannot
+// run, if the latter can run the model. Notice is told of either exchange.
+//
+// The error also says that the host may not run the module; nothing that it names is to
+// be read then.
+func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
+	if err := h.Confine.Check(m); err != nil {
+		return nil, err
+	}
+	return h.engineFor(m)
+}
+
+// engineFor is EngineFor of a module that may be run here, and whose files may have been
+// placed.
+func (h *Host) engineFor(m pipelines.Module) (Engine, error) {
+	e, err := h.choose(m)
+	return fixing(e, err, m)
+}
+
+func (h *Host) choose(m pipelines.Module) (Engine, error) {
+	if h.ForceEngine != "" {
+		return h.engine(h.ForceEngine, m.Name)
+	}
+	name := EngineName(m)
+	open := name == EngineNetwork && (m.Engine == "" || m.Engine == engineAuto)
+	if !open && name != EngineFast {
+		return h.engine(name, m.Name)
+	}
+	fast, missing := h.fast()
+	switch {
+	case fast != nil && missing == nil:
+		return fast, nil
+	case fast == nil: // this host was never given it
+		return h.engine(name, m.Name)
+	case !open && h.unfit(m) != nil:
+		return nil, fmt.Errorf("executors: module %q needs engine %q, which cannot run on host %q: %w; and the engine %q, which needs nothing, cannot take its place: %w",
+			m.Name, name, h.Name, missing, EngineNetwork, h.unfit(m))
+	}
+	h.notice(m.Name, fmt.Sprintf("module %s is served by %s, slower, because %s cannot run on host %s: %v", m.Name, EngineNetwork, EngineFast, h.Name, missing))
+	return h.engine(EngineNetwork, m.Name)
+}
+
+// EngineName is the name of the engine that a module asks for; where it leaves
+// the choice of a network's engine open, the one that runs everywhere.
+func EngineName(m pipelines.Module) string {
+	switch {
+	case m.Function != "":
+		return EngineFunction
+	case m.Engine != "" && m.Engine != engineAuto:
+		return m.Engine
+	case pipelines.IsRemote(m.Model):
+		return EngineRemote
+	case len(m.Command) > 0:
+		return EngineProcess
+	case m.Model != "":
+		return EngineNetwork
+	}
+	return EngineEmulated
+}
+
+// fast is the engine "onnxruntime" where the host has it, with the reason why
+// it cannot run.
+func (h *Host) fast() (Engine, error) {
+	for _, e := range h.Engines {
+		if e.Name() == EngineFast {
+			return e, available(e)
+		}
+	}
+	return nil, nil
+}
+
+func available(e Engine) error {
+	if c, ok := e.(Checker); ok {
+		return c.Available()
+	}
+	return nil
+}
+
+// unfit says why the engine that needs nothing cannot run a model.
+func (h *Host) unfit(m pipelines.Module) error {
+	if _, err := h.engine(EngineNetwork, m.Name); err != nil {
+		return err
+	}
+	if err := BatchFirst(m); err != nil {
+		return err
+	}
+	m, release, err := h.place(context.Background(), m)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = onnx.Load(m.Model)
+	return err
+}
+
+// notice tells of each module once.
+func (h *Host) notice(module, line string) {
+	h.mu.Lock()
+	known := h.noticed[module]
+	if h.noticed == nil {
+		h.noticed = make(map[string]bool)
+	}
+	h.noticed[module] = true
+	h.mu.Unlock()
+	if !known && h.Notice != nil {
+		h.Notice(line)
+	}
+}
+
+// Signatures tells what modules consume and produce without loading them. It
+// asks the engine that would run each (see EngineFor) where that is a Signer,
+// and otherwise reads the module's ONNX file: what it computes for the engine
+// that knows few operators, what it declares for any other. Which one runs a
+// model that leaves it open is told by a Checker among the engines. The empty
+// signature says that
+// nothing is known: of a module with neither model nor function, and of one
+// that is only planned, whose model is an empty file beside a profile.
+func Signatures(engines ...Engine) pipelines.SignatureFunc {
+	return func(m pipelines.Module) (pipelines.Signature, error) {
+		if m.Function == "" && len(m.Command) == 0 && (m.Model == "" || onlyPlanned(m)) {
+			return pipelines.Signature{}, nil
+		}
+		if pipelines.IsFetched(m.Model) { // it is known once it has been fetched
+			return pipelines.Signature{}, nil
+		}
+		name := EngineName(m)
+		for _, e := range engines {
+			if signer, ok := e.(Signer); ok && e.Name() == name {
+				return signer.Signature(m)
+			}
+		}
+		if m.Function != "" {
+			return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here knows the function %q; pass in the engine %q", m.Name, m.Function, name)
+		}
+		if name == EngineRemote || name == EngineProcess { // it is known when it is loaded
+			return pipelines.Signature{}, nil
+		}
+		if name != EngineNetwork || m.Engine != EngineNetwork && fastIsHere(engines) {
+			return declaredSignature(m)
+		}
+		return signatureOfFile(m)
+	}
+}
+
+// fastIsHere is true when the engines include "onnxruntime" and it can run.
+func fastIsHere(engines []Engine) bool {
+	h := Host{Engines: engines}
+	e, missing := h.fast()
+	return e != nil && missing == nil
+}
+
+// declaredSignature is what a model says of itself, whatever its operators.
+func declaredSignature(m pipelines.Module) (pipelines.Signature, error) {
+	d, err := onnx.ReadDeclaration(m.Model)
+	if err == nil {
+		var l onnx.Layout
+		if l, err = d.Layout(m); err == nil {
+			return l.Signature, nil
+		}
+	}
+	return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
+}
+
+// onlyPlanned is true of an empty model file where a profile says the rest.
+func onlyPlanned(m pipelines.Module) bool {
+	info, err := os.Stat(m.Model)
+	return err == nil && info.Size() == 0 && len(m.Profile.Points) > 0
+}
+
+func signatureOfFile(m pipelines.Module) (pipelines.Signature, error) {
+	model, err := onnx.ReadFile(m.Model)
+	if err != nil {
+		return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
+	}
+	sig, err := onnx.Signature(model)
+	if err == nil && len(m.BatchAxis) > 0 {
+		err = errBatchAxis
+	}
+	if err != nil {
+		return pipelines.Signature{}, fmt.Errorf("executors: module %q: %s: %w", m.Name, m.Model, err)
+	}
+	if m.Unbatched {
+		sig = Single(sig)
+	}
+	return sig, nil
+}

@@ -1,0 +1,347 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// admit checks a request: its tensors, the rate of its token, and that every module has an
+// executor or will soon. It returns the inputs in the order of the declaration.
+func (g *Gateway) admit(gr *deployed, t *wire.Tenant, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
+	inputs, err := gr.arrange(q)
+	if err != nil {
+		return nil, err
+	}
+	if g.stopping.Load() {
+		return nil, wire.Errorf(wire.CodeUnavailable, "", stopping)
+	}
+	if err := g.tenants.Allow(t, time.Now()); err != nil {
+		return nil, err
+	}
+	for _, n := range gr.Nodes {
+		since, down := g.queue.Down(gr.Generation, n.Index())
+		if down && now-since > g.options.Grace {
+			return nil, wire.Errorf(wire.CodeUnavailable, n.Name, "no executor is attached; look at the pipeline's status for why")
+		}
+	}
+	return inputs, nil
+}
+
+func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
+	if gr.function != nil && len(gr.Inputs) == 0 {
+		return nil, checkUndeclared(q.Inputs)
+	}
+	inputs, err := wire.Arrange(gr.Inputs, q.Inputs, gr.Title)
+	if err != nil {
+		return nil, err
+	}
+	if err := gr.measureQuery(inputs); err != nil {
+		return nil, err
+	}
+	if gr.function != nil {
+		return inputs, nil // its answers say what outputs it has
+	}
+	for _, name := range q.Outputs {
+		if !slices.ContainsFunc(gr.Outputs, func(o Output) bool { return o.Name == name }) {
+			return nil, wire.Errorf(wire.CodeInvalid, "", "there is no output %q in pipeline %q", name, q.Pipeline)
+		}
+	}
+	return inputs, nil
+}
+
+// measureQuery refuses queries that no profile says anything of.
+func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
+	largest := gr.Largest()
+	if largest == 0 {
+		return nil
+	}
+	for i := range inputs {
+		name, size := gr.Inputs[i].Name, inputs[i].Shape[0]
+		switch {
+		case size < 1:
+			return wire.Errorf(wire.CodeInvalid, "", "input %q has no rows; a query has at least one item", name)
+		case size > int64(largest):
+			return wire.Errorf(wire.CodeInvalid, "", "a query of %d items is beyond the profile of pool %q, which ends at %d; split the query, or measure larger ones",
+				size, gr.Deployment.Pipeline.Name, largest)
+		case size != inputs[0].Shape[0]:
+			return wire.Errorf(wire.CodeInvalid, "", "input %q has %d rows and input %q has %d; a query has as many of each", gr.Inputs[0].Name, inputs[0].Shape[0], name, size)
+		}
+	}
+	return nil
+}
+
+// crowded says why there is no time for a request that came at arrival: its caller
+// gave it none, it was read too late, or others are before it.
+func crowded(now, arrival, deadline dispatch.Time) *wire.Error {
+	if deadline <= arrival {
+		return &wire.Error{Code: wire.CodeDeadline, Reason: "its deadline had passed when it came"}
+	}
+	err := overloaded(deadline - arrival)
+	if deadline <= now {
+		err.Reason = fmt.Sprintf("it had been here for %s when it was read: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(now-arrival))
+	}
+	return err
+}
+
+func overloaded(budget dispatch.Time) *wire.Error {
+	return &wire.Error{
+		Code: wire.CodeOverloaded, Budget: budget,
+		Reason: "the requests before this one leave no time for it; send fewer, or scale the pipeline up",
+	}
+}
+
+// Crowded says why a request to the pipeline that has come then would be refused, and
+// counts it as refused; nil where it would not. A zero time says now. Servers ask before
+// they read what a request brings: under overload that is most of what a refusal costs.
+// A name that is not served is no reason; Infer says so.
+func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wire.Error {
+	p, _ := g.find(name)
+	if p == nil {
+		return nil
+	}
+	gr, _ := p.enter()
+	if gr == nil {
+		return nil
+	}
+	defer gr.InFlight.Add(-1)
+	defer p.accepted.Add(-1)
+	arrival := g.arrival(came)
+	now := g.now()
+	if gr.SLO == 0 || g.queue.Would(gr.Generation, now, arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
+		return nil
+	}
+	err := crowded(now, arrival, arrival+gr.SLO)
+	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
+	return err
+}
+
+// takeIn decides whether a request is taken in, which others may have to make room for;
+// paid says that they have. underWay are the pipeline's requests, this one among them.
+func (g *Gateway) takeIn(p *pipeline, gr *deployed, t *wire.Tenant, underWay int64, now, arrival, deadline dispatch.Time) (paid bool, err *wire.Error) {
+	most := int64(g.options.MaxInFlight)
+	if !g.tenants.Any() {
+		return false, g.fits(gr, underWay, most, 0, now, arrival, deadline)
+	}
+	return p.shares.TakeIn(t, underWay, &Admission{
+		Now: now, Deadline: deadline, Soon: deadline != 0 && deadline < arrival+gr.SLO, Most: most,
+		Fits: func(underWay, most int64, left float64) *wire.Error {
+			return g.fits(gr, underWay, most, left, now, arrival, deadline)
+		},
+		Drop: func(holder any) {
+			r := holder.(*Request)
+			r.Fail(timed(r, g.now(), wire.CodeOverloaded, "it has made room for a caller that is below its share, while this one is above; send fewer requests, or scale the pipeline up"))
+		},
+	})
+}
+
+// fits admits a request for which there is room beside a part of it that must be left to
+// others. Where there are tenants, one that is due sooner than the objective says must
+// leave room for those that are not: else whoever gives its requests little time would
+// have all of the devices.
+func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, arrival, deadline dispatch.Time) *wire.Error {
+	if underWay > most {
+		return wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.Title)
+	}
+	if all := arrival + gr.SLO; gr.SLO > 0 && g.tenants.Any() && (deadline < all || left > 0) {
+		if all -= dispatch.Time(float64(all-now) * left); !g.queue.Would(gr.Generation, now, all) {
+			return crowded(now, arrival, deadline)
+		}
+	}
+	if !g.queue.Admit(gr.Generation, now, deadline) {
+		return crowded(now, arrival, deadline)
+	}
+	return nil
+}
+
+// leave counts an admitted request out.
+func (g *Gateway) leave(r *Request, now dispatch.Time, o Outcome) {
+	how := admission.InTime
+	switch o {
+	case Late:
+		how = admission.Late
+	case Dropped:
+		how = admission.GivenUp
+	}
+	g.queue.Leave(&r.Request, now, how)
+}
+
+// mostDisplaced is how many requests one may take the place of, where it needs more than
+// one of them does.
+const mostDisplaced = 4
+
+// Tenants are those of a gateway. The zero value has none yet; it is safe for concurrent
+// use.
+type Tenants struct {
+	some   atomic.Bool
+	mu     sync.Mutex               // also of the shares of all services and of the entries of requests
+	limits map[string]*rate.Limiter // by token
+}
+
+// Service is what they share; see Init.
+type Service struct {
+	of       *Tenants
+	underWay *atomic.Int64
+	shares   admission.Shares
+}
+
+// Init begins a service, of which so many requests are under way at any time.
+func (s *Service) Init(of *Tenants, underWay *atomic.Int64) { s.of, s.underWay = of, underWay }
+
+// Admission is the gateway's own admission of one request.
+type Admission struct {
+	Now, Deadline dispatch.Time // no deadline is 0
+	Soon          bool          // it is due sooner than the objective says
+	Most          int64         // requests under way, this one among them
+
+	// Fits takes the request in, if there is room beside a part of all that must be left;
+	// the error says why there is not. underWay is the count to go by.
+	Fits func(underWay, most int64, left float64) *wire.Error
+
+	// Drop ends a request that makes room, the holder of an entry.
+	Drop func(holder any)
+}
+
+// weightOf is the name and the weight of a tenant; nil is the one without a name.
+func weightOf(t *wire.Tenant) (name string, weight float64) {
+	switch {
+	case t == nil:
+		return "", 1
+	case t.Weight == 0:
+		return t.Name, 1
+	}
+	return t.Name, t.Weight
+}
+
+// Any says whether a named token has come yet.
+func (s *Tenants) Any() bool { return s.some.Load() }
+
+// Allow counts a request of a tenant, nil for none, against the rate that its token may
+// send.
+func (s *Tenants) Allow(t *wire.Tenant, now time.Time) *wire.Error {
+	if t == nil {
+		return nil
+	}
+	s.some.Store(true)
+	if t.Rate == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.limits[t.Name]
+	if l == nil || l.Limit() != rate.Limit(t.Rate) {
+		if s.limits == nil {
+			s.limits = make(map[string]*rate.Limiter)
+		}
+		l = rate.NewLimiter(rate.Limit(t.Rate), max(1, int(t.Rate))) // a second's worth at once
+		s.limits[t.Name] = l
+	}
+	if !l.AllowN(now, 1) {
+		return wire.Errorf(wire.CodeOverloaded, "", "token %q may send %g requests a second; send fewer, or have its rate raised in the file of --tokens", t.Name, t.Rate)
+	}
+	return nil
+}
+
+// TakeIn decides whether a request is taken in, for which others may have to make room;
+// paid says that they have.
+func (s *Service) TakeIn(t *wire.Tenant, underWay int64, a *Admission) (paid bool, err *wire.Error) {
+	left, most := s.room(t, a)
+	for tries := 0; ; tries++ {
+		if err = a.Fits(underWay, most, left); err == nil {
+			return paid, nil
+		}
+		if a.Deadline != 0 && a.Deadline <= a.Now || tries == mostDisplaced || !s.displace(t, a) {
+			break
+		}
+		paid = true
+		underWay-- // of one that is about to leave
+	}
+	if !a.Soon { // too little time is not for want of room
+		s.of.mu.Lock()
+		defer s.of.mu.Unlock()
+		s.lost(t, a.Now)
+	}
+	return paid, err
+}
+
+// room is the part of it that a tenant must leave to others, and how many requests may be
+// under way, one more of the tenant's among them.
+func (s *Service) room(t *wire.Tenant, a *Admission) (left float64, most int64) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	name, weight := weightOf(t)
+	left, full := s.shares.Room(a.Now, name, weight)
+	if left > 0 {
+		return left, int64(min(float64(a.Most), full) * (1 - left))
+	}
+	return 0, a.Most
+}
+
+// displace has a request make room for one of the tenant, if one should.
+func (s *Service) displace(t *wire.Tenant, a *Admission) bool {
+	s.of.mu.Lock()
+	e := s.shares.Displace(weightOf(t))
+	s.of.mu.Unlock()
+	if e != nil {
+		a.Drop(e.Holder)
+	}
+	return e != nil
+}
+
+// lost notes that a tenant has lost a request. The lock is held.
+func (s *Service) lost(t *wire.Tenant, now dispatch.Time) {
+	name, weight := weightOf(t)
+	s.shares.Refused(now, name, weight, s.underWay.Load())
+}
+
+// Owed says whether another request would make room for one of the tenant.
+func (s *Service) Owed(t *wire.Tenant) bool {
+	if !s.of.Any() {
+		return false
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	return s.shares.Owed(weightOf(t))
+}
+
+// Enter counts a request that was taken in.
+func (s *Service) Enter(t *wire.Tenant, e *admission.Entry, paid bool) {
+	if !s.of.Any() {
+		return
+	}
+	name, weight := weightOf(t)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.shares.Enter(name, weight, e, paid)
+}
+
+// Leave notes that a request is over; lost says that it was late or given up for want of
+// room.
+func (s *Service) Leave(t *wire.Tenant, e *admission.Entry, lost bool, now dispatch.Time) {
+	if !s.of.Any() {
+		return
+	}
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	e.Leave()
+	if lost {
+		s.lost(t, now)
+	}
+}
+
+// Begun notes that a request runs: it makes no room for others any more.
+func (s *Tenants) Begun(e *admission.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.Leave()
+}

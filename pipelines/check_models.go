@@ -1,0 +1,217 @@
+package pipelines
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/harpagon/harpagon/internal/osutil"
+	"github.com/harpagon/harpagon/pipelines/quantity"
+)
+
+// served checks the parts of a module that only these engines have: an address
+// instead of a file, and a command.
+func (v *validator) served(m *Module, path string) {
+	open := m.Engine == "" || m.Engine == "auto" || m.Engine == "emulated"
+	switch {
+	case m.Engine == EngineRemote && !IsRemote(m.Model):
+		v.errorf(orPlace(v, path, ".model"), "No address", "The engine remote asks a server for the model; %s.", RemoteForm)
+	case IsRemote(m.Model) && !open && m.Engine != EngineRemote:
+		v.errorf(path+".engine", "Address without the remote engine", "The engine %q reads a file, but the model is on a server. Leave engine out, or say \"remote\".", m.Engine)
+	case IsRemote(m.Model):
+		if _, err := ParseRemote(m.Model); err != nil {
+			v.errorf(path+".model", "Invalid address", "%s.", sentence(err))
+		}
+	case IsFetched(m.Model):
+		if _, digest := FetchAddress(m.Model); strings.Contains(m.Model, "#") && CheckDigest(digest) != nil {
+			v.errorf(path+".model", "Invalid digest", "What follows # in the address of a file is its digest: %s.", CheckDigest(digest))
+		}
+	}
+	if len(m.Files) > 0 && len(m.Command) == 0 {
+		v.errorf(path+".files", "Files without a command", "These are files that a command needs besides its arguments; other engines find what a model needs by themselves.")
+	}
+	for _, f := range m.Files {
+		if v.elsewhere {
+			break
+		}
+		info, err := v.stat(f)
+		switch {
+		case err != nil:
+			v.errorf(path+".files", "Missing file", "%s does not exist; paths are relative to the folder of this file.", f)
+		case !info.IsDir() && osutil.RegularFile(f, info) != nil:
+			v.errorf(path+".files", "Unusable file", "%v.", osutil.RegularFile(f, info))
+		}
+	}
+	switch {
+	case m.Engine == EngineProcess && len(m.Command) == 0:
+		v.errorf(path+".engine", "No command", "The engine process starts a program that serves the model: command = [\"python3\", \"./serve.py\"].")
+	case len(m.Command) > 0 && m.Command[0] == "":
+		v.errorf(path+".command", "No command", "The first element of a command is the program.")
+	case len(m.Command) > 0 && m.Function != "":
+		v.errorf(path+".command", "Two kinds of module", "A module is either a processing step (function) or served by a command.")
+	case len(m.Command) > 0 && !open && m.Engine != EngineProcess:
+		v.errorf(path+".engine", "Command without the process engine", "The engine %q starts no command. Leave engine out, or say \"process\".", m.Engine)
+	case len(m.Command) > 0 && IsRemote(m.Model):
+		v.errorf(path+".command", "Command beside an address", "The model is on a server already; leave out either.")
+	}
+}
+
+// orPlace is where an attribute stands, or else its block.
+func orPlace(v *validator, path, attribute string) string {
+	if v.missing(path + attribute) {
+		return path
+	}
+	return path + attribute
+}
+
+// sentence begins with a capital letter, as findings do.
+func sentence(err error) string {
+	s := err.Error()
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// CheckServable says why a declaration can be planned and not served; nil where it can
+// be.
+func CheckServable(doc *Document) error {
+	for _, f := range doc.Functions {
+		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
+			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)
+		}
+	}
+	return nil
+}
+
+// maxCombinations bounds in how many ways the variants of a pipeline's modules go
+// together: a plan is looked for with each.
+const maxCombinations = 256
+
+// variants checks the variants of a pipeline's modules, and that its floor can be met.
+func (v *validator) variants(p *Pipeline, path string) {
+	best, count := 1.0, 1
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		at := path + ".module." + m.Name
+		v.accuracy(m.Accuracy, at)
+		if len(m.Variants) > 0 && m.Accuracy == 0 && !v.declared(at+".accuracy") {
+			v.errorf(at, "Accuracy missing", "Module %q has variants; say how accurate its own network is, too: accuracy = 0.76.", m.Name)
+		}
+		if len(m.Variants) > 0 && m.Function != "" {
+			v.errorf(at+".function", "Variants of a function", "A variant stands in for a network; %q is a processing step. Take its variants out.", m.Name)
+		}
+		most := m.Right()
+		for k := range m.Variants {
+			v.variant(m, &m.Variants[k], at+".variant."+m.Variants[k].Name)
+			most = max(most, m.Variants[k].Accuracy)
+		}
+		best *= most
+		if count <= maxCombinations {
+			count *= 1 + len(m.Variants)
+		}
+	}
+	v.accuracy(p.Accuracy, path)
+	if p.Varied() && v.doc.ClusterOf(p.Name) != "" {
+		v.warnf(path, "Variants in a cluster", "A cluster runs the modules' own networks; the variants of %q are not used there.", p.Name)
+	}
+	switch {
+	case p.Accuracy > best*(1+accuracyTolerance):
+		v.errorf(path+".accuracy", "Accuracy cannot be met", "An accuracy of %s cannot be met: with the most accurate network of each module the pipeline has %s (the product of theirs). Ask for less, or add a more accurate variant.",
+			quantity.Number(p.Accuracy), quantity.Number(best))
+	case count > maxCombinations:
+		v.errorf(path, "Too many combinations", "The variants of the modules go together in more than %d ways, and a plan is looked for with each. Take some out.", maxCombinations)
+	}
+}
+
+// accuracyTolerance is how much more than a product of accuracies counts as rounding.
+const accuracyTolerance = 1e-9
+
+// accuracy finds one that a declaration made in Go may have; HCL is refused when it is read.
+func (v *validator) accuracy(x float64, path string) {
+	if !(x >= 0 && x <= 1) {
+		v.errorf(path+".accuracy", "Invalid accuracy", "Accuracy is the share of answers that are right, above 0 and at most 1, such as 0.76.")
+	}
+}
+
+func (v *validator) variant(m *Module, one *Variant, path string) {
+	as := m.As(one.Name)
+	if one.Name == "" {
+		v.errorf(path, "Variant without a name", "Give the variant of module %q a name.", m.Name)
+		return
+	}
+	if len(one.Profile.Points) == 0 && !v.unread(one.ProfileFile) && (one.ProfileFile == "" || !v.missing(path+".profile")) {
+		v.errorf(path, "Variant without a profile", "Variant %q of %q has no profile, so that nobody can say when it is worth while. Measure it with harpagon profile, as a module, and name the file: profile = \"%s.csv\".", one.Name, m.Name, one.Name)
+	}
+	v.accuracy(one.Accuracy, path)
+	if one.Accuracy == 0 && !v.declared(path+".accuracy") && !v.missing(path+".accuracy") {
+		v.errorf(path, "Accuracy missing", "Say how accurate variant %q is: accuracy = 0.71.", one.Name)
+	}
+	v.served(&as, path)
+	if as.Model != "" && !strings.Contains(as.Model, "://") {
+		v.modelFile(&as, path)
+	}
+	if len(one.Profile.Points) > 0 {
+		v.moduleHardware(&as, path)
+	}
+}
+
+// variantShapes compares what variants take and give with what their module does.
+func (v *validator) variantShapes(m *Module, own Signature, path string) {
+	for _, one := range m.Variants {
+		as := m.As(one.Name)
+		at := path + ".variant." + one.Name
+		if v.modelless[as.Model] {
+			continue
+		}
+		sig, err := v.signatureOf(&as)
+		if err != nil {
+			v.errorf(at+".model", "Unusable model", "%v", err)
+			continue
+		}
+		if len(sig.Inputs) == 0 || len(own.Inputs) == 0 {
+			continue // nothing is known of one of them
+		}
+		for _, side := range []struct {
+			what string
+			a, b []Port
+		}{{"input", own.Inputs, sig.Inputs}, {"output", own.Outputs, sig.Outputs}} {
+			if why := otherPorts(side.what, side.a, side.b); why != "" {
+				v.errorf(at+".model", "Another signature", "Variant %q cannot stand in for %q: %s. Export it with the same inputs and outputs, or make it a module of its own.", one.Name, m.Name, why)
+				break
+			}
+		}
+	}
+}
+
+// otherPorts says in what the ports of a variant differ from its module's; empty where
+// they are the same, in any order.
+func otherPorts(what string, own, variant []Port) string {
+	for _, p := range own {
+		i := slices.IndexFunc(variant, func(q Port) bool { return q.Name == p.Name })
+		switch {
+		case i < 0:
+			return fmt.Sprintf("it has no %s %q", what, p.Name)
+		case variant[i].Datatype != p.Datatype || !SameShape(variant[i].Shape, p.Shape):
+			return fmt.Sprintf("its %s %q is %s %v, and the module's %s %v", what, p.Name, variant[i].Datatype, variant[i].Shape, p.Datatype, p.Shape)
+		}
+	}
+	for _, q := range variant {
+		if !slices.ContainsFunc(own, func(p Port) bool { return p.Name == q.Name }) {
+			return fmt.Sprintf("it has another %s, %q", what, q.Name)
+		}
+	}
+	return ""
+}
+
+// quickest is the pipeline with the points of all variants in the profiles of its
+// modules, for what not even the fastest can do.
+func quickest(p *Pipeline) *Pipeline {
+	all := *p
+	all.Modules = slices.Clone(p.Modules)
+	for i := range all.Modules {
+		m := &all.Modules[i]
+		m.Profile.Points = slices.Clone(m.Profile.Points)
+		for _, one := range m.Variants {
+			m.Profile.Points = append(m.Profile.Points, one.Profile.Points...)
+		}
+	}
+	return &all
+}

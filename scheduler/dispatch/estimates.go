@@ -1,0 +1,198 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines/histogram"
+)
+
+// Tuning of the rate meter (Symphony's code counts in samples of 50 ms over
+// 5 s).
+const (
+	meterSample = 50 * time.Millisecond
+	meterWindow = 100 // samples that the mean reaches back
+	meterHint   = 20  // samples that a rate given beforehand is worth
+)
+
+// Meter measures the arrivals per second of one model: a mean over samples,
+// plain at first, then fading with meterWindow.
+type Meter struct {
+	Rate    float64
+	Samples int
+	count   int  // arrivals in the running sample
+	end     Time // of the running sample
+}
+
+// NewMeter makes a meter that begins with the rate given; 0 for unknown.
+func NewMeter(hint float64) Meter {
+	if hint > 0 {
+		return Meter{Rate: hint, Samples: meterHint}
+	}
+	return Meter{}
+}
+
+// Known says whether there is a rate to go by.
+func (m *Meter) Known() bool { return m.Samples > 0 && m.Rate > 0 }
+
+// Hit counts an arrival and says whether the rate changed.
+func (m *Meter) Hit(now Time) bool {
+	changed := m.roll(now)
+	m.count++
+	return changed
+}
+
+// Resume says that the next arrival is the first after a pause, so long that the rate before
+// holds no more: it is one arrival in that time, until others tell more.
+func (m *Meter) Resume(now, pause Time) {
+	m.Rate = 1 / max(1, pause).Seconds()
+	m.Samples = int(min(max(1, pause/meterSample), meterHint))
+	m.count, m.end = 0, now+meterSample
+}
+
+// roll closes the samples that have ended by now.
+func (m *Meter) roll(now Time) bool {
+	if now < m.end {
+		return false
+	}
+	if m.end == 0 { // the first arrival opens the first sample
+		m.end = now + meterSample
+		return false
+	}
+	missed := (now - m.end) / meterSample
+	m.close(float64(m.count) / meterSample.Seconds())
+	m.count = 0
+	for range min(missed, 10*meterWindow) {
+		m.close(0)
+	}
+	m.end += (missed + 1) * meterSample
+	return true
+}
+
+func (m *Meter) close(rate float64) {
+	m.Samples = min(m.Samples+1, meterWindow)
+	m.Rate += (rate - m.Rate) / float64(m.Samples)
+}
+
+// Bounds and weights of what a Pace learns.
+const (
+	paceWeight = 8           // batches that a change takes to be followed
+	paceLeast  = 0.05        // of the profile
+	paceMost   = 50.0        // times the profile
+	paceMemory = time.Second // without a batch, beyond what the last took, after which the profile counts again
+)
+
+// Pace is how long batches have lately taken on executors of one configuration,
+// in terms of their profile: scale·profile + way, where scale is the engine's
+// time over the profile's and way is what a batch spends beside the engine, on
+// its way there and back and in queues before it. Both are exponential means
+// over some paceWeight batches; spread is the mean absolute deviation of scale.
+// What was learned is forgotten when no batch has come for a while: whoever
+// believes that nothing can be in time would never learn otherwise.
+//
+// The zero value takes batches to be as profiled.
+type Pace struct {
+	off, spread float64 // off = scale - 1
+	way         Time
+	last        Time // when a batch was learned; 0 for never
+	took        Time // how long that was away
+}
+
+// Learn takes in a batch that has ended: its duration by the profile, that in
+// the engine (0 if unknown: then that in all), and from its start to its end.
+func (p *Pace) Learn(now, profiled, took, all Time) {
+	if took <= 0 {
+		took = all
+	}
+	if profiled <= 0 || all < 0 {
+		return
+	}
+	if !p.known(now) {
+		*p = Pace{}
+	}
+	p.last, p.took = max(1, now), all
+	off := min(paceMost, max(paceLeast, float64(took)/float64(profiled))) - 1 - p.off
+	p.off += off / paceWeight
+	if off < 0 {
+		off = -off
+	}
+	p.spread += (off - p.spread) / paceWeight
+	p.way += (max(0, all-took) - p.way) / paceWeight
+}
+
+// known says whether what was learned counts: the next batch is given the time that the
+// last one took.
+func (p *Pace) known(now Time) bool { return p.last > 0 && now-p.last <= paceMemory+p.took }
+
+// Of is how long a batch may take whose profile says d: with its spread, so that
+// most take no longer.
+func (p *Pace) Of(now, d Time) Time { return p.Within(now, d, 1) }
+
+// Within is how long it takes with so many times the spread.
+func (p *Pace) Within(now, d Time, spreads float64) Time {
+	if !p.known(now) {
+		return d
+	}
+	return Time(float64(d)*(1+p.off+spreads*p.spread)) + p.way
+}
+
+// Scale is the factor on profiled durations alone, without the way.
+func (p *Pace) Scale(now Time) float64 {
+	if !p.known(now) {
+		return 1
+	}
+	return 1 + p.off
+}
+
+// Tuning of a Lateness.
+const (
+	latenessShare   = 0.95             // of the batches that are away no longer than said
+	latenessBatches = 64               // that are counted before those before them are forgotten
+	latenessAgain   = 8                // batches after which it is worked out anew, if none says so before
+	latenessMemory  = 10 * time.Second // without a batch, after which nothing is known any more
+)
+
+// Lateness is how much longer than profiled the batches of one executor have lately been
+// away, to the return of their answers: a high percentile of the last 64 to 128. It is
+// forgotten when no batch has come for a while, so that an executor which was late is tried
+// again.
+//
+// The zero value takes batches to be as profiled.
+type Lateness struct {
+	recent, before histogram.Histogram
+	last           Time // when a batch was learned; 0 for never
+	of             Time
+}
+
+// Learn takes in a batch that was away so much longer than profiled.
+func (l *Lateness) Learn(now, longer Time) {
+	if !l.known(now) {
+		l.recent.Reset(histogram.Coarse)
+		l.before.Reset(histogram.Coarse)
+		l.of = 0
+	}
+	l.last = max(1, now)
+	if l.recent.Count() >= latenessBatches {
+		l.recent, l.before = l.before, l.recent
+		l.recent.Reset(histogram.Coarse)
+	}
+	l.recent.Add(longer)
+	if n := l.recent.Count(); n%latenessAgain == 0 || longer > l.of && n+l.before.Count() < latenessBatches {
+		l.of = histogram.Quantile(latenessShare, &l.recent, &l.before)
+	}
+}
+
+func (l *Lateness) known(now Time) bool { return l.last > 0 && now <= l.until() }
+
+func (l *Lateness) until() Time { return l.last + latenessMemory + l.of }
+
+// Of is how much longer batches are to be taken to be away.
+func (l *Lateness) Of(now Time) Time {
+	if !l.known(now) {
+		return 0
+	}
+	return l.of
+}
+
+// Lasts is how much longer batches are to be taken to be away until that time, where no
+// other batch is learned before.
+func (l *Lateness) Lasts() (of, until Time) { return l.of, l.until() }

@@ -1,0 +1,304 @@
+package tc
+
+import (
+	"math"
+
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+)
+
+// Free starts: what EarlyAlways does. A plan for random arrivals, or one whose
+// items multiply on the way, promises nothing to the single request, and time
+// that a device idles away cannot be made up for. So an idle executor takes what
+// waits, in three cases not at once:
+//
+//   - On a device that others share, while it is busy: the one whose request has
+//     the least time left is asked first when it is idle again (Arbiter.Next).
+//
+//   - Where others on the device have made promises: as in tc_early.go.
+//
+//   - On devices of its own, where executors could not keep up with batches so
+//     small: at the measured rate T, batches of k keep T·d(k)/k of n executors
+//     busy. Beyond freeShare of them a batch waits, as the schedule of the plan
+//     has it (spared), so that executors take turns and batches fill.
+//
+// How long a batch will take is judged by what batches have lately taken. A first
+// request that would hold its batch below freeKeep of what it could be is given
+// up: under overload those that are nearly late would otherwise make every batch
+// small. Where their times vary, a batch that waits closes freeClose spreads before it would
+// be late, and holds no more than what is in time with freeSure of them, as long as that is
+// freeKeep of what it could be: what ends late has been computed in vain everywhere.
+const (
+	freeShare = 0.7
+	freeKeep  = 0.5
+	freeClose = 2.0
+	freeSure  = 1.5
+)
+
+// Where requests come in that nothing has been done for yet, and a queue has stood for a
+// while, more come than can be served: some of those that wait will be late somewhere, and
+// here that costs nothing. The time that the plan gives the modules below is kept for them
+// then (yields). A burst that passes is no such queue: whom it would give up, nobody would
+// come for. standShare is the share of the time, over that of the modules below, in which
+// more than a full batch must have waited.
+const standShare = 0.5
+
+// stand follows how long a queue has stood.
+func (p *tc) stand(now dispatch.Time) {
+	if p.below == 0 || now <= p.now {
+		return
+	}
+	x := 0.0
+	if p.waiting > p.full {
+		x = 1
+	}
+	p.standing += (x - p.standing) * -math.Expm1(-float64(now-p.now)/float64(p.below))
+}
+
+// yields says whether a request makes room in a batch that ends then for those behind it,
+// of whom so many wait.
+func (p *tc) yields(r *dispatch.Request, end dispatch.Time, behind, batch int) bool {
+	return p.standing > standShare && behind >= batch && r.Deadline != 0 && r.Deadline-p.below < end
+}
+
+// takeFree moves what is to start now to p.batch, up to one batch, and gives up
+// what would be late in it.
+func (p *tc) takeFree(at int32) bool {
+	g := &p.groups[at]
+	p.relieve(at)
+	drop, size := p.cut(g, g.queue.n+p.early.n, p.lately)
+	if size == 0 {
+		return false
+	}
+	if p.together {
+		size = p.evenly(at, size, g.queue.n+p.early.n-drop)
+	}
+	switch {
+	case g.shared && p.asks:
+		if !p.turn(g, p.next(g, drop), p.lately(g, size)) {
+			return false
+		}
+	case g.closed == 0 && !p.keepsUp(g, size) && !p.spared(at, p.now+g.durations[size-1], size >= g.queue.n):
+		return false
+	}
+	for range drop {
+		p.given = append(p.given, p.pop(g))
+	}
+	p.take(g, size, p.now+p.lately(g, size))
+	return true
+}
+
+// evenly is how many of a batch of that size to start on one of several idle executors,
+// where so many wait: no more than its even part, as smaller batches take less time and the
+// others would idle. Where executors could not keep up with batches so small, and the
+// schedule of the plan needs this one before, the batch stays as it is.
+func (p *tc) evenly(at int32, size, waiting int) int {
+	g := &p.groups[at]
+	n := len(g.idle)
+	part := (waiting + n - 1) / n
+	if g.shared || part >= size || !p.keepsUp(g, part) && !p.spared(at, p.now+g.durations[part-1], false) {
+		return size
+	}
+	return part
+}
+
+// turn says whether the group may take its shared device now: when that is idle,
+// and others' promises bear it or the batch is due by the plan.
+func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
+	before := g.again
+	g.again = never
+	ok := p.granted(g, first, takes, false)
+	promised := g.again != never // refused for a promise, not because the device is busy
+	g.again = min(g.again, before)
+	return ok || promised && g.closed > 0 && g.hold <= p.now
+}
+
+// cut says how many of the first n requests to give up, and how many of the next to run
+// as one batch, where a batch of each size takes so long; 0 where none waits.
+func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, size int) {
+	for drop < n {
+		first, most := p.next(g, drop), min(g.batch, n-drop)
+		least := freeKeep * float64(most)
+		if p.starts == EarlyWithinPromise && !p.free() {
+			least = float64(most) // devices that are used to the full have no time for smaller ones
+		}
+		if size = 0; p.free() {
+			size = p.sized(g, first, most, p.surely)
+		}
+		if float64(size) < least {
+			size = p.sized(g, first, most, takes)
+		}
+		if size > 0 && float64(size) >= least && !p.yields(first, p.now+takes(g, size), n-drop-1, g.batch) {
+			return drop, size
+		}
+		drop++
+	}
+	return drop, 0
+}
+
+// sized is the largest batch, of so many at the most, in which the first request is in time.
+func (p *tc) sized(g *group, first *dispatch.Request, most int, takes func(*group, int) dispatch.Time) int {
+	for most > 0 && late(first, p.now, takes(g, most)) {
+		most--
+	}
+	return most
+}
+
+// lately is how long a batch of that size takes as others have.
+func (p *tc) lately(g *group, size int) dispatch.Time { return g.pace.Of(p.now, g.durations[size-1]) }
+
+// surely is how long nearly every batch of that size has lately taken.
+func (p *tc) surely(g *group, size int) dispatch.Time {
+	return g.pace.Within(p.now, g.durations[size-1], freeSure)
+}
+
+// planned is how long it takes by the profile.
+func (p *tc) planned(g *group, size int) dispatch.Time { return g.durations[size-1] }
+
+// take moves the next requests, so many, to p.batch, but for those of which the caller's
+// deadline is sooner than that of the first, and before the end.
+func (p *tc) take(g *group, size int, end dispatch.Time) {
+	for range size {
+		if r := p.pop(g); r.Deadline != 0 && r.Deadline < end {
+			p.given = append(p.given, r)
+		} else {
+			p.batch = append(p.batch, r.ID)
+		}
+	}
+}
+
+// keepsUp says whether the executors that are up could serve the measured rate
+// in batches of that size.
+func (p *tc) keepsUp(g *group, size int) bool {
+	ups := 0
+	for i := range p.groups {
+		ups += p.groups[i].ups
+	}
+	busy := p.meter.Rate * g.pace.Of(p.now, g.durations[size-1]).Seconds() / float64(size)
+	return busy <= freeShare*float64(ups)
+}
+
+// Relief: with free starts, an idle executor on a device of its own takes what waits for
+// busy executors of other groups, too, where it is done no later than there: batches that
+// are closed, and what others still collect as far as there is room in a batch of its own
+// that is due, or executors could keep up with batches so small. The schedules of a plan
+// divide the stream by what profiles say: where batches take longer, one group falls behind
+// while another runs small batches, or none.
+
+// relieve moves such requests to the queue of a group that has an idle executor.
+func (p *tc) relieve(at int32) {
+	g := &p.groups[at]
+	if !p.relieves(g) {
+		return
+	}
+	for i := range p.groups {
+		o := &p.groups[i]
+		if o.queue.n == 0 || len(o.idle) > 0 || o.shared && p.asks {
+			continue
+		}
+		for range p.relief(g, int32(i)) {
+			p.move(g, o)
+		}
+	}
+}
+
+// relieves says whether the group may take what waits in others.
+func (p *tc) relieves(g *group) bool {
+	return len(p.groups) > 1 && len(g.idle) > 0 && g.queue.n < g.batch && !(g.shared && p.asks)
+}
+
+// relief is how many of the oldest requests of another group, which has no idle executor,
+// the group is to take.
+func (p *tc) relief(g *group, from int32) int {
+	o := &p.groups[from]
+	own := g.queue.n
+	n := min(g.batch-own, o.queue.n)
+	if n > o.closed && g.closed == 0 && !p.keepsUp(g, own+n) {
+		n = o.closed
+	}
+	there := p.soonest(from) + p.lately(o, min(o.batch, o.queue.n))
+	for ; n > 0; n-- {
+		if p.now+p.lately(g, own+n) <= there {
+			break
+		}
+	}
+	for i := range n {
+		if d := o.queue.at(i).Deadline; d != 0 && d < p.now+p.lately(g, own+n) {
+			return i
+		}
+	}
+	return n
+}
+
+// soonest is when the first executor of a group should be free, by the profile.
+func (p *tc) soonest(at int32) dispatch.Time {
+	soonest := never
+	for i := range p.execs {
+		if e := &p.execs[i]; e.up && e.group == at {
+			soonest = min(soonest, e.expected())
+		}
+	}
+	return max(soonest, p.now)
+}
+
+// move gives the oldest request of one group to another: closed, if it was.
+func (p *tc) move(g, o *group) {
+	closed := o.closed > 0
+	o.closed = max(0, o.closed-1)
+	if g.queue.n == 0 {
+		g.since = p.now
+	}
+	if at := g.queue.insert(o.queue.pop()); at < g.closed {
+		g.closed++
+	} else if closed {
+		g.closed = at + 1
+	}
+}
+
+// settle closes a step for the first groups: what was given up goes to executors that
+// idle all the same, as far as it can still be in time there by what batches have
+// lately taken and no promise needs the executor before. The rest is dropped as Late.
+func (p *tc) settle(groups int, out []dispatch.Action) []dispatch.Action {
+	for i := 0; i < len(p.given); {
+		best, n := int32(-1), 0
+		for at := range int32(groups) {
+			if b := p.recoverable(i, at); b > n {
+				best, n = at, b
+			}
+		}
+		if n == 0 {
+			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: p.given[i].ID, Reason: dispatch.Late})
+			i++
+			continue
+		}
+		from := len(p.batch)
+		for _, r := range p.given[i : i+n] {
+			p.batch = append(p.batch, r.ID)
+		}
+		i += n
+		out = p.launch(best, from, out)
+	}
+	p.given = p.given[:0]
+	return out
+}
+
+// recoverable is how many of those given up, from the i-th on, an idle executor of the
+// group could do in one batch and in time; 0 where it could not even do the first. A
+// device that others share is asked for by the queue alone.
+func (p *tc) recoverable(i int, at int32) int {
+	g := &p.groups[at]
+	if len(g.idle) == 0 || g.shared {
+		return 0
+	}
+	due, n := never, 0
+	for _, r := range p.given[i:min(len(p.given), i+g.batch)] {
+		due = min(due, r.Deadline)
+		if p.now+g.pace.Of(p.now, g.durations[n]) > due {
+			break
+		}
+		n++
+	}
+	if n > 0 && !p.free() && !p.spared(at, p.now+g.durations[n-1], false) {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,235 @@
+package flow
+
+import (
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// Schedule fills in the times of the nodes: budgets by module, and what is kept
+// for each module while a request is at those above it. Along a path budgets
+// and what is kept add up; of several paths the longest counts.
+func (g *Graph) Schedule(budget map[string]time.Duration, keep map[string]KeptWindows) {
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		n.Budget = budget[n.Module]
+		for _, d := range n.Down {
+			g.Nodes[d].Offset = max(g.Nodes[d].Offset, n.Offset+n.Budget)
+		}
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		for _, d := range n.Down {
+			below := &g.Nodes[d]
+			n.Keep = n.Keep.Max(below.Keep.Plus(keep[below.Module]))
+		}
+	}
+}
+
+// Below is what the plan gives the modules below a node beyond the least that they need,
+// where requests come to it with nothing done for them yet; else 0 (tc.Options.Below).
+func (n *Node) Below() time.Duration {
+	if n.Feeders > 0 {
+		return 0
+	}
+	return n.Keep.Planned - n.Keep.Least
+}
+
+// SetTimes fills in the times that a policy is told of an item at the node: it
+// arrived, and is to be answered, with the request that it is a part of; a
+// deadline of 0 is none. kept is what is kept of the deadline for the modules
+// below.
+func (n *Node) SetTimes(r *dispatch.Request, arrival, deadline, kept dispatch.Time) {
+	r.Arrival, r.Deadline, r.End = arrival+n.Offset, leaveBy(deadline, kept), deadline
+}
+
+// leaveBy is the latest that an item may leave its node; 0 where there is no deadline.
+func leaveBy(deadline, kept dispatch.Time) dispatch.Time {
+	if deadline == 0 {
+		return 0
+	}
+	return max(1, deadline-kept)
+}
+
+// Due is when an item should leave the node: by the plan when its budget has
+// passed since its virtual arrival, and no later than its deadline there.
+// Devices that several executors share run batches in this order.
+func (n *Node) Due(arrival, deadline, kept dispatch.Time) dispatch.Time {
+	due, last := arrival+n.Offset+n.Budget, leaveBy(deadline, kept)
+	switch {
+	case last == 0:
+		return due
+	case n.Budget <= 0:
+		return last
+	}
+	return min(due, last)
+}
+
+// DispatchGroups are the groups of a planned module as policy tc takes them, in the
+// order of the plan, with durations by batch size from the profile.
+func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group {
+	var all []tc.Group
+	for _, g := range planned.Groups {
+		all = append(all, tc.Group{
+			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline,
+			Durations: Durations(declared, g.Hardware, g.Batch, g.Concurrency, g.Duration),
+		})
+	}
+	return all
+}
+
+// Durations of batches of 1 to batch requests: each takes as long as the
+// smallest profiled batch that is at least as large, since engines pad, and at
+// most full, the time of a batch that is full. It is nil where there is no such
+// module or batch.
+func Durations(m *pipelines.Module, hardware string, batch, concurrency int, full time.Duration) []time.Duration {
+	if m == nil || batch < 1 {
+		return nil
+	}
+	out := make([]time.Duration, batch)
+	for n := range out {
+		out[n] = full
+		size := batch
+		for _, p := range m.Profile.Points {
+			if p.Hardware == hardware && max(p.Concurrency, 1) == max(concurrency, 1) && p.Batch > n && p.Batch < size {
+				size, out[n] = p.Batch, min(p.Duration, full)
+			}
+		}
+	}
+	return out
+}
+
+// DurationTable is Durations for everything that was profiled on the hardware, one
+// batch at a time, up to the largest batch; nil where nothing was.
+func DurationTable(m *pipelines.Module, hardware string) []time.Duration {
+	largest, full := 0, time.Duration(0)
+	for _, p := range m.Profile.Points {
+		if p.Hardware == hardware && p.Concurrency <= 1 && p.Batch > largest {
+			largest, full = p.Batch, p.Duration
+		}
+	}
+	return Durations(m, hardware, largest, 1, full)
+}
+
+// LeastTime is the time of the quickest batch that the groups run; 0 for none.
+func LeastTime(groups []tc.Group) time.Duration {
+	least := time.Duration(-1)
+	for _, g := range groups {
+		quickest := g.Duration
+		if len(g.Durations) > 0 {
+			quickest = min(quickest, g.Durations[0])
+		}
+		if least < 0 || quickest < least {
+			least = quickest
+		}
+	}
+	return max(least, 0)
+}
+
+// EarlyStart says when the tc dispatchers of a planned pipeline may start batches
+// before they are due; eager false means never. What a plan proves for every
+// request, it proves for even arrivals. Where others are declared, or the proof
+// is about mean rates, an early start can break no promise.
+func EarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan) tc.EarlyStart {
+	switch {
+	case !eager:
+		return tc.EarlyNever
+	case p.Sound && p.Proof == plan.EveryRequest && even(declared.Arrivals):
+		return tc.EarlyWithinPromise
+	}
+	return tc.EarlyAlways
+}
+
+func even(arrivals string) bool { return arrivals == "" || arrivals == "even" }
+
+// KeptWindows is how much of a request's time is kept for a module while it is at the
+// modules above: its deadline there is that much sooner by LeastTime, and it should
+// leave sooner than that, by Planned.
+type KeptWindows struct {
+	Least, Planned time.Duration
+}
+
+// KeepWindows says what is kept for a module. Policy tc sends batches off by their
+// windows and gives up what is hopeless: the least that the module needs is kept.
+// What the plan gives it beyond that counts where a request has taken nothing yet,
+// and others take its place (tc.Options.Below). The other policies hold batches
+// back for as long as deadlines allow, and would leave nothing to those below but a
+// batch of one: for them a module always keeps its budget.
+func KeepWindows(policy string, m *plan.Module, groups []tc.Group) KeptWindows {
+	least := LeastTime(groups)
+	if m == nil {
+		return KeptWindows{least, least}
+	}
+	k := KeptWindows{least, max(least, m.Budget)}
+	if policy != "" && !pipelines.DispatchesGroups(policy) {
+		k.Least = k.Planned
+	}
+	return k
+}
+
+// Plus adds what two modules keep, one below the other.
+func (k KeptWindows) Plus(other KeptWindows) KeptWindows {
+	return KeptWindows{k.Least + other.Least, k.Planned + other.Planned}
+}
+
+// Max is the larger of what two paths keep.
+func (k KeptWindows) Max(other KeptWindows) KeptWindows {
+	return KeptWindows{max(k.Least, other.Least), max(k.Planned, other.Planned)}
+}
+
+// AdmissionService is what admission control must know of a planned pipeline. modules
+// are those that run, each after all that feed it; devices says on which devices
+// the executors of a group are. A module that the plan does not know counts as
+// no work.
+func AdmissionService(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
+	s := admission.Service{SLO: declared.SLO, Rate: declared.Rate, Promised: EarlyStart(true, declared, p) == tc.EarlyWithinPromise}
+	one := *declared
+	if one.Rate <= 0 {
+		one.Rate = 1
+	}
+	rates := one.Rates()
+	for _, name := range modules {
+		m := admission.Module{Items: rates[name] / one.Rate}
+		for _, up := range declared.Upstream(name) {
+			if at := slices.Index(modules, up); at >= 0 {
+				s.Modules[at].Down = append(s.Modules[at].Down, len(s.Modules))
+				m.Feeders++
+			}
+		}
+		if k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == name }); k >= 0 {
+			m.Groups = admissionGroups(declared, &p.Modules[k], devices)
+		}
+		s.Modules = append(s.Modules, m)
+	}
+	return s
+}
+
+// admissionGroups gives each group its part of the module's items: by the rates
+// of the plan, or alike where it states none, among groups that have executors.
+func admissionGroups(declared *pipelines.Pipeline, m *plan.Module, devices func(string, int) []int) []admission.Group {
+	var groups []admission.Group
+	sum, staffed := 0.0, 0.0
+	for i, g := range DispatchGroups(declared.Module(m.Name), m) {
+		on := admission.Group{Durations: g.Table(), Devices: devices(m.Name, i)}
+		if len(on.Devices) > 0 {
+			on.Share = m.Groups[i].Rate
+			staffed++
+		}
+		sum += on.Share
+		groups = append(groups, on)
+	}
+	for i := range groups {
+		switch {
+		case sum > 0:
+			groups[i].Share /= sum
+		case len(groups[i].Devices) > 0:
+			groups[i].Share = 1 / staffed
+		}
+	}
+	return groups
+}

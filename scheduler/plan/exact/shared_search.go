@@ -1,0 +1,448 @@
+package exact
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/split"
+)
+
+// Cost model shared: whole devices again, but what a module needs beyond full
+// devices of its own may run on a device that it shares with others.
+//
+// A group on a shared device is a task: a batch is closed every P seconds, runs
+// for d without interruption and must be done R after it was closed. A device
+// takes the tasks that pass the non-preemptive demand test with blocking
+// (demand.NonPreemptive) and whose memory fits together. A request waits at most
+// the window W = L - R for its batch. A group that receives the whole stream has
+// P <= W, and P <= b/f for the rate f that it receives. Beside devices of its
+// module's own it may take longer: see assignment.
+//
+// Lower bound: a group uses d/P of a device whatever it runs on, and P is at
+// most min(b/T, L - d) T/f; so no plan costs less than the proportional optimum.
+// Plans pay for whole devices, so the bound is raised to the next sum of prices
+// that devices can make.
+//
+// Devices that others hold have their tasks already and take more as long as the
+// test holds. Their use is paid in proportion: never less than the share that it
+// is, so that the bound holds, but for sums of whole prices.
+//
+// Which groups go together is a bin packing in which the sizes can be chosen,
+// and is searched by heuristics: several splits of the SLO, in each several ways
+// to divide the modules and several orders of packing. Status Optimal therefore
+// means that the bound was reached; Feasible plans carry the gap.
+
+// packer packs the modules of one or several pipelines.
+type packer struct {
+	problems   []*problem
+	kinds      []sharedKind
+	held       []bin       // devices of others that have room
+	withMargin bool        // leave a margin for requests that are counted singly; see margin
+	rejected   bool        // single requests do not keep some packing that was looked at
+	unbounded  bool        // no bound is asked for
+	known      *wholeBound // the bound, once it was asked for
+
+	steps [][]split.Steps // see ownSteps
+	work  int             // see mostWork
+
+	// Under the budgets that are looked at:
+	divided      []divided              // by module of all pipelines and rule
+	arrangements map[string]arrangement // of parts, by what is arranged
+	key          []byte                 // of the last one looked up
+}
+
+// allBudgets are the budgets of all modules of all pipelines.
+type allBudgets [][]time.Duration
+
+// packing is a complete plan: what every module runs alone and what it shares.
+type packing struct {
+	budgets allBudgets
+	parts   []assignment
+	bins    []bin
+	weight  float64
+}
+
+// choose lists how a residual rate may run on shared devices.
+func (s *packer) choose(p *assignment, configs []plan.Config) {
+	p.choices, p.size = make([][]candidate, len(s.kinds)), math.Inf(1)
+	for k := range configs {
+		c := &configs[k]
+		if c.Concurrency > 1 || c.Duration >= p.budget {
+			continue
+		}
+		i := slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == c.Hardware })
+		choice := candidate{Config: c, filling: filling(p.residual, c)}
+		p.choices[i] = append(p.choices[i], choice)
+		if use := float64(c.Duration) / float64(min(p.rest.period(p.budget-c.Duration), choice.filling)); use <= 1+plan.RateTolerance {
+			p.size = math.Min(p.size, c.Weight*use)
+		}
+	}
+}
+
+// divide makes the part of a module under a budget; false when the rule has
+// nothing to offer.
+func (s *packer) divide(pipeline, module int, budget time.Duration, by division) (assignment, bool) {
+	m := s.problems[pipeline].Modules[module]
+	p := assignment{pipeline: pipeline, module: module, by: by, budget: budget}
+	if m.Rate == 0 {
+		return p, by == dedicated
+	}
+	if by == dedicated {
+		set, ok := s.problems[pipeline].own.Modules[module].Within(budget)
+		p.dedicated = set.Allocations
+		return p, ok
+	}
+	best, value := plan.Config{}, math.Inf(1)
+	full := 0.0
+	for _, c := range m.Configs {
+		n := math.Floor(m.Rate/c.Throughput() + plan.RateTolerance)
+		if by == oneDeviceLess {
+			n--
+		}
+		if n < 0 || n > 0 && c.Duration.Seconds()+c.Interval()/n > budget.Seconds() || c.Duration >= budget {
+			continue
+		}
+		// What a request costs on full devices; with none of them, what the
+		// whole module uses of a shared one.
+		v := c.Unit()
+		if n == 0 {
+			use := float64(c.Duration) / float64(min(wholeStream(m).period(budget-c.Duration), filling(m.Rate, &c)))
+			if use > 1+plan.RateTolerance {
+				continue
+			}
+			v = c.Weight * use / m.Rate
+		}
+		if v < value {
+			best, value, full = c, v, n
+		}
+	}
+	if math.IsInf(value, 1) {
+		return p, false
+	}
+	return s.dividedBy(p, best, full)
+}
+
+// dividedBy gives a part so many full devices of its own; false when what is left fits
+// on no device.
+func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignment, bool) {
+	m := s.problems[p.pipeline].Modules[p.module]
+	p.residual, p.rest, p.margin, p.dedicated = m.Rate, wholeStream(m), 0, nil
+	if full > 0 {
+		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(m.Rate, full*c.Throughput()), Worst: p.budget}
+		t.Collect, t.Period = t.Rate, plan.ToDuration(c.Interval()/full)
+		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
+		p.rest = restOf(m.Rate, &t, p.budget)
+		if s.withMargin {
+			p.margin = plan.ToDuration(1 / m.Rate)
+		}
+	}
+	if p.residual <= plan.RateTolerance*m.Rate {
+		p.residual = 0
+		return p, true
+	}
+	s.choose(&p, m.Configs)
+	return p, !math.IsInf(p.size, 1)
+}
+
+// How long the search goes on.
+const (
+	leastGain = 0.02 // of what the emptiest device is used by, to count as better
+	// mostWork bounds the configurations that are looked at for all arrangements: a second
+	// of one core, and for several pipelines three times as much for each. It counts what is done
+	// and not how long that takes, so that a search ends in the same place on any machine.
+	mostWork = 120_000_000
+	perLook  = 1000   // of it, for budgets that are looked at, for every module
+	perFit   = 20_000 // of it, for budgets that are fitted, for every part
+	perRank  = 5_000  // of it, where only their use is asked for
+
+	rounds   = 120 // splits near the best one that are tried
+	patience = 24  // of them may bring nothing
+	stamina  = 150 // splits of single pipelines that may bring nothing
+
+	mostStarts = 4 // packings that are improved
+	mostWalks  = 2 // of them, where the bound suggests splits
+	mostSeeds  = 6 // of random walks, one after the other
+
+	far, little = 0.4, 0.15 // by how much their budgets differ, as factors of two
+)
+
+func newPacker(problems []*problem) *packer {
+	s := &packer{problems: problems}
+	for _, p := range problems {
+		for _, m := range p.Modules {
+			for _, c := range m.Configs {
+				if !slices.ContainsFunc(s.kinds, func(h sharedKind) bool { return h.hardware == c.Hardware }) {
+					s.kinds = append(s.kinds, sharedKind{hardware: c.Hardware, price: c.Price, weight: c.Weight, memory: c.DeviceMemory, count: c.Count})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(s.kinds, func(a, b sharedKind) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.hardware, b.hardware))
+	})
+	for i := range s.kinds {
+		s.kinds[i].index = i
+	}
+	s.take(problems[0].Held)
+	return s
+}
+
+// take opens the devices that others hold, of kinds that some module can use.
+func (s *packer) take(held []plan.HeldDevice) {
+	for i := range held {
+		at := slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == held[i].Hardware })
+		if at >= 0 && held[i].Share < 1 {
+			s.held = append(s.held, bin{kind: s.kinds[at], held: &held[i]})
+		}
+	}
+}
+
+// halted says that the search must end: it has done as much work as it may, or its
+// time is up.
+func (s *packer) halted() bool {
+	most := mostWork
+	if n := len(s.problems); n > 1 {
+		most *= 3 * n
+	}
+	return s.work > most || s.problems[0].Options.Halted()
+}
+
+// search looks for the cheapest packing, near some splits to begin with, and
+// returns the lower bounds of the pipelines one by one, and of all of them
+// together, in weights; nil when some pipeline has no split at all.
+func (s *packer) search() (best *packing, bounds []float64, total float64) {
+	starts, bounds, ok := s.starts()
+	if !ok {
+		return nil, nil, 0
+	}
+	for _, b := range bounds {
+		total += b
+	}
+	certain := func(p *packing) bool { return p.weight <= total*(1+plan.OptimalityGap) }
+	done := func() bool { return best != nil && certain(best) }
+	var found []*packing
+	offer := func(p *packing) {
+		if p == nil {
+			return
+		}
+		found = append(found, p)
+		if best == nil || plan.Cheaper(p.weight, best.weight) {
+			best = p
+		}
+	}
+	for _, b := range starts {
+		offer(s.under(b))
+		if done() || best != nil && s.halted() {
+			break
+		}
+	}
+	if !done() {
+		offer(s.apart())
+	}
+	if best == nil {
+		return nil, nil, 0
+	}
+	var splits []allBudgets
+	total, splits = s.bound(total, best.weight)
+	for _, b := range splits {
+		if done() || s.halted() {
+			break
+		}
+		offer(s.under(b))
+	}
+	better := func(p *packing) {
+		if plan.Cheaper(p.weight, best.weight) {
+			best = p
+		}
+	}
+	for k, from := range promising(found) {
+		if done() || s.halted() {
+			break
+		}
+		if len(splits) == 0 {
+			better(s.improve(from, certain))
+		} else if k < mostWalks {
+			better(s.walk(from, splits, certain, 1))
+		}
+	}
+	if len(splits) > 0 && !done() {
+		better(s.improve(best, certain))
+	}
+	for seed := uint64(2); seed <= mostSeeds && !done() && !s.halted() && !s.unbounded; seed++ {
+		better(s.walk(best, splits, certain, seed))
+	}
+	if !done() {
+		best = s.fromStricter(best, total)
+	}
+	return best, bounds, total
+}
+
+// promising are the packings to begin with that cost least, those nearest to having a
+// device less first, and of those that use their devices alike one.
+func promising(list []*packing) (out []*packing) {
+	slices.SortStableFunc(list, func(a, b *packing) int {
+		if plan.Cheaper(a.weight, b.weight) || plan.Cheaper(b.weight, a.weight) {
+			return cmp.Compare(a.weight, b.weight)
+		}
+		return cmp.Compare(a.emptiest(), b.emptiest())
+	})
+	for _, p := range list {
+		like := slices.ContainsFunc(out, func(o *packing) bool { return !p.better(o) && !o.better(p) })
+		if !like && len(out) < mostStarts {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// apart is every pipeline on devices of its own, as a search for it alone leaves it;
+// nil where there is only one, or where one has no plan.
+func (s *packer) apart() *packing {
+	if len(s.problems) < 2 || len(s.held) > 0 {
+		return nil
+	}
+	all := &packing{}
+	for i, p := range s.problems {
+		alone := newPacker([]*problem{p})
+		alone.withMargin, alone.unbounded = s.withMargin, true
+		one, _, _ := alone.search()
+		s.work += alone.work
+		s.rejected = s.rejected || alone.rejected
+		if one == nil {
+			return nil
+		}
+		first := len(all.parts)
+		for _, at := range one.parts {
+			at.pipeline = i
+			at.choices = s.renumbered(alone, at.choices)
+			all.parts = append(all.parts, at)
+		}
+		for _, b := range one.bins {
+			b.kind = s.kinds[slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == b.kind.hardware })]
+			b.parts = slices.Clone(b.parts)
+			for k := range b.parts {
+				b.parts[k] += first
+			}
+			all.bins = append(all.bins, b)
+		}
+		all.budgets, all.weight = append(all.budgets, one.budgets[0]), all.weight+one.weight
+	}
+	return all
+}
+
+// renumbered are choices by the kinds of this packer.
+func (s *packer) renumbered(of *packer, choices [][]candidate) [][]candidate {
+	if choices == nil {
+		return nil
+	}
+	list := make([][]candidate, len(s.kinds))
+	for k, h := range of.kinds {
+		list[slices.IndexFunc(s.kinds, func(own sharedKind) bool { return own.hardware == h.hardware })] = choices[k]
+	}
+	return list
+}
+
+// improve puts a packing together anew, and under splits near its own, until neither
+// helps or it is certain to be the cheapest.
+func (s *packer) improve(best *packing, certain func(*packing) bool) *packing {
+	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan
+	regrouped := false
+	for n, last := 0, 0; n < rounds && n-last < patience && !certain(best) && !s.halted(); n++ {
+		for !regrouped {
+			other := s.regroup(best, certain)
+			regrouped = other == best || certain(other) || s.halted()
+			best = other
+		}
+		p := s.under(s.near(best.budgets, []float64{far, little}[n%2], random))
+		if p == nil || !p.better(best) {
+			continue
+		}
+		regrouped = !plan.Cheaper(p.weight, best.weight)
+		best, last = p, n
+	}
+	return best
+}
+
+// walk tries splits near that of a packing, of all pipelines or of one, and for one those
+// that the bound suggests. It takes much less time than improve where modules are many.
+func (s *packer) walk(best *packing, splits []allBudgets, certain func(*packing) bool, seed uint64) *packing {
+	random := rand.New(rand.NewPCG(seed, 2)) // the same problem has the same plan
+	for n, last := 0, 0; n-last < stamina && !certain(best) && !s.halted(); n++ {
+		to := s.near(best.budgets, []float64{far, little}[n%2], random)
+		if one := random.IntN(len(to)); n%3 != 0 {
+			if n%3 == 2 && len(splits) > 0 {
+				to = splits[random.IntN(len(splits))]
+			}
+			with := slices.Clone(best.budgets)
+			with[one] = to[one]
+			to = with
+		}
+		if p := s.under(to); p != nil && p.better(best) {
+			best, last = p, n
+		}
+	}
+	return best
+}
+
+// bound raises what shares of devices cost to what whole ones do, as far as the
+// best packing is dearer. Where devices of others are paid by share there are none.
+// A bound that holds only for plans with two groups a module is told as such.
+// It comes with splits that it suggests, and is asked for once.
+func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
+	if len(s.held) > 0 || s.unbounded {
+		return fluid, nil
+	}
+	problems, kinds := s.bounded()
+	own := make([][]split.Steps, len(s.problems))
+	for i, p := range s.problems {
+		own[i] = p.own.Floors()
+	}
+	if s.known == nil || s.known.Least > best {
+		found := boundWhole(problems, kinds, own, fluid, best)
+		s.known = &found
+	}
+	found := s.known
+	for _, p := range s.problems {
+		p.own.Restricted = found.TwoGroups
+	}
+	splits := make([]allBudgets, len(found.Splits))
+	for k, one := range found.Splits {
+		for i, p := range s.problems {
+			splits[k] = append(splits[k], p.DAG.Stretch(one[i], p.Pipeline.SLO))
+		}
+	}
+	return found.Least, splits
+}
+
+// bounded are the problems and kinds of devices as the bound has them.
+func (s *packer) bounded() (problems []*plan.Prepared, kinds []boundDevice) {
+	for _, p := range s.problems {
+		problems = append(problems, p.Prepared)
+	}
+	for _, h := range s.kinds {
+		kinds = append(kinds, boundDevice{Hardware: h.hardware, Weight: h.weight})
+	}
+	return problems, kinds
+}
+
+// better says whether a packing costs less, or as much with a device that is
+// nearer to being empty.
+func (p *packing) better(other *packing) bool {
+	if plan.Cheaper(p.weight, other.weight) || plan.Cheaper(other.weight, p.weight) {
+		return p.weight < other.weight
+	}
+	return p.emptiest() < other.emptiest()*(1-leastGain)
+}
+
+// emptiest is the least used part of a shared device, in weights.
+func (p *packing) emptiest() float64 {
+	least := math.Inf(1)
+	for i := range p.bins {
+		least = math.Min(least, p.bins[i].use*p.bins[i].kind.weight)
+	}
+	return least
+}

@@ -1,0 +1,226 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/flow"
+	"github.com/harpagon/harpagon/scheduler/plan"
+)
+
+// node is a module of a pipeline with what the simulator keeps beside it.
+type node struct {
+	*flow.Node
+	station int32
+	class   int32
+	fanout  float64 // items on average, where it scatters
+	kept    Time    // of the objective, for the modules below; see Dropping
+	tally   moduleTally
+}
+
+// compile makes the nodes of a pipeline.
+func compile(p *pipelines.Pipeline) (*flow.Graph, []node, error) {
+	g, err := flow.Compile(p)
+	if err != nil {
+		return nil, nil, fmt.Errorf("simulate: %w", err)
+	}
+	if len(g.Nodes) == 0 {
+		return nil, nil, fmt.Errorf("simulate: pipeline %q has no modules", p.Name)
+	}
+	nodes := make([]node, len(g.Nodes))
+	for i := range nodes {
+		nodes[i] = node{Node: &g.Nodes[i], fanout: p.Module(g.Nodes[i].Module).Fanout}
+	}
+	return g, nodes, nil
+}
+
+// request is a request on its way through a pipeline of several nodes.
+type request struct {
+	flow.Request
+	load     int32
+	arrival  Time
+	spent    Time  // of devices
+	items    int32 // the latest, linked by next; -1 for none
+	measured bool
+	over     bool
+}
+
+// open begins a request.
+func (e *engine) open(at int32, arrival Time, measured bool) {
+	r := int32(len(e.requests))
+	if n := len(e.freeRequests); n > 0 {
+		r, e.freeRequests = e.freeRequests[n-1], e.freeRequests[:n-1]
+	} else {
+		e.requests = append(e.requests, new(request))
+	}
+	q := e.requests[r]
+	q.load, q.arrival, q.spent, q.items, q.measured, q.over = at, arrival, 0, -1, measured, false
+	e.launch(r, q.Begin(e.loads[at].graph, e.ready[:0]))
+}
+
+// launch hands items that are ready to their stations, split where their node
+// scatters, and answers a request that waits for nothing more. A policy may
+// drop an item at once, and the request is over then.
+func (e *engine) launch(r int32, ready []flow.Item) {
+	q := e.requests[r]
+	a := &e.loads[q.load]
+	items, fits := e.launched[:0], true
+	for i := 0; i < len(ready); i++ {
+		it := ready[i]
+		n := &a.nodes[it.Node]
+		if !n.Scatter {
+			items = append(items, it)
+			continue
+		}
+		k := int32(DrawFanout(a.fan, n.fanout, e.spread))
+		var first int32
+		first, ready = q.Split(it, int(k), ready)
+		for f := first; f < first+k; f++ {
+			items = append(items, flow.Item{Node: it.Node, Frame: f})
+		}
+		fits = fits && e.fits(a, it.Node, int(k), q.arrival)
+	}
+	e.ready, e.launched = ready, items
+	if !fits {
+		e.miss(a, q.measured, dispatch.Late)
+		e.close(r)
+		return
+	}
+	for i := 0; i < len(items) && !q.over; i++ {
+		e.addItem(r, items[i], i+1 < len(items) && items[i+1].Node == items[i].Node)
+	}
+	if !q.over && q.Done() {
+		e.answer(a, q.arrival, q.spent, q.measured)
+		e.close(r)
+	}
+}
+
+// addItem makes an item and hands it to its station.
+func (e *engine) addItem(r int32, of flow.Item, more bool) {
+	i := e.newItem()
+	it, q := &e.items[i], e.requests[r]
+	it.arrival, it.node, it.load, it.request, it.frame, it.measured = q.arrival, of.Node, q.load, r, of.Frame, q.measured
+	it.next, q.items = q.items, i
+	e.submit(i, more)
+}
+
+// close ends a request: what waits of it is taken back, what runs goes on for
+// nobody, and its memory is used again.
+func (e *engine) close(r int32) {
+	q := e.requests[r]
+	q.over = true
+	e.leave(q.load, q.arrival, q.Done())
+	e.countSpent(q.load, q.spent, q.Done() && e.now <= q.arrival+e.loads[q.load].slo)
+	for i := q.items; i >= 0; {
+		next := e.items[i].next
+		e.withdraw(i)
+		i = next
+	}
+	e.freeRequests = append(e.freeRequests, r)
+}
+
+// withdraw takes an item of a request that is over out of wherever it is.
+func (e *engine) withdraw(i int32) {
+	it := &e.items[i]
+	switch it.state {
+	case done:
+		e.freeItem(i)
+	case sent, dropped:
+		it.abandoned = true
+	case waiting:
+		n := &e.loads[it.load].nodes[it.node]
+		if it.measured {
+			n.tally.withdrawn++
+		}
+		ev := dispatch.Event{Kind: dispatch.Cancel}
+		e.describe(i, &ev.Request)
+		e.countWaiting(it, -1)
+		e.freeItem(i)
+		e.step(n.station, &ev)
+	}
+}
+
+// addAdmission makes a planned pipeline known to admission control.
+func (e *engine) addAdmission(at int, declared *pipelines.Pipeline, p *plan.Plan) {
+	a := &e.loads[at]
+	var modules []string
+	for i := range a.nodes {
+		modules = append(modules, a.nodes[i].Module)
+	}
+	devices := func(module string, group int) (list []int) {
+		for i := range a.nodes {
+			if a.nodes[i].Module != module {
+				continue
+			}
+			for _, l := range e.stations[a.nodes[i].station].lanes {
+				if int(l.group) == group {
+					list = append(list, int(l.device))
+				}
+			}
+		}
+		return list
+	}
+	if e.admission == nil {
+		e.admission = new(admission.Controller)
+	}
+	a.number = e.admission.Add(flow.AdmissionService(declared, p, modules, devices))
+}
+
+// admit decides whether a request that comes now is taken in.
+func (e *engine) admit(at int32, arrival Time) bool {
+	if e.admission == nil {
+		return true
+	}
+	deadline := max(1, arrival+e.loads[at].slo)
+	if !e.admission.Admit(e.now, e.loads[at].number, deadline) {
+		return false
+	}
+	e.admission.Enter(e.loads[at].number) // its items wait before anything else comes
+	return true
+}
+
+// leave tells admission control how a request ended.
+func (e *engine) leave(at int32, arrival Time, answered bool) {
+	if e.admission != nil {
+		deadline := max(1, arrival+e.loads[at].slo)
+		how := admission.InTime
+		switch {
+		case !answered:
+			how = admission.GivenUp
+		case e.now > deadline:
+			how = admission.Late
+		}
+		e.admission.Leave(e.now, e.loads[at].number, deadline, how)
+	}
+}
+
+// fits says whether so many items that a request was split into can be in time.
+func (e *engine) fits(a *loadState, node int32, k int, arrival Time) bool {
+	return e.admission == nil || e.dropping != "" || e.admission.Fits(e.now, a.number, int(node), k, max(1, arrival+a.slo-a.nodes[node].Keep.Least))
+}
+
+// countSpent tells admission control what devices have done for a request that is over.
+func (e *engine) countSpent(at int32, took Time, useful bool) {
+	if e.admission != nil {
+		e.admission.Spent(e.now, e.loads[at].number, took, useful)
+	}
+}
+
+// countWaiting counts an item into the queue of its module, or out of it.
+func (e *engine) countWaiting(it *item, n int) {
+	if e.admission != nil {
+		e.admission.Wait(e.loads[it.load].number, int(it.node), n)
+	}
+}
+
+// batchEnded notes that a batch has come back, or was lost where its time is zero.
+func (e *engine) batchEnded(items []int32, group int, sent, took, all Time) {
+	if e.admission == nil || len(items) == 0 {
+		return
+	}
+	first := &e.items[items[0]]
+	e.admission.Returned(e.loads[first.load].number, int(first.node), len(items), sent)
+	e.admission.Learn(e.now, e.loads[first.load].number, int(first.node), group, len(items), took, all)
+}

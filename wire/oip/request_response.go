@@ -1,0 +1,335 @@
+package oip
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Call is a decoded inference request with what else it asks for.
+type Call struct {
+	Request wire.InferRequest // without the pipeline's name, which the URL has
+	Timeout time.Duration     // 0 when none is asked for
+	Binary  bool              // outputs as binary data unless Outputs says otherwise
+	Outputs map[string]bool   // by name, where the request says so: as binary data
+}
+
+// AsBinary says whether the output is wanted as binary data.
+func (c *Call) AsBinary(output string) bool {
+	if b, ok := c.Outputs[output]; ok {
+		return b
+	}
+	return c.Binary
+}
+
+// EncodeRequest writes a request with binary tensors in both directions.
+// header is the length of the JSON part. A timeout of 0 means none.
+func EncodeRequest(q *wire.InferRequest, timeout time.Duration) (body []byte, header int, err error) {
+	return encodeRequest(q, timeout, true)
+}
+
+// EncodeRequestJSON writes a request without binary data, for servers that do
+// not know the extension; all of the body is JSON. It fails for datatypes and
+// values that JSON cannot carry.
+func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, error) {
+	body, _, err := encodeRequest(q, timeout, false)
+	return body, err
+}
+
+func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool) (body []byte, header int, err error) {
+	body = appendID(append(room(q.Inputs, 0, func(string) bool { return binary }), '{'), q.ID)
+	if timeout > 0 || binary {
+		body = append(body, `"parameters":{`...)
+		if binary {
+			body = append(body, `"binary_data_output":true,`...)
+		}
+		if timeout > 0 {
+			body = append(strconv.AppendInt(append(body, `"timeout":`...), int64(max(timeout/time.Microsecond, 1)), 10), ',')
+		}
+		body[len(body)-1] = '}'
+		body = append(body, ',')
+	}
+	body = append(body, `"inputs":[`...)
+	for i := range q.Inputs {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		if body, err = appendTensor(body, &q.Inputs[i], binary); err != nil {
+			return nil, 0, invalid("input %q cannot be sent as JSON: %s", q.Inputs[i].Name, reason(err))
+		}
+	}
+	body = append(body, ']')
+	for i, name := range q.Outputs {
+		body = append(body, [...]string{`,"outputs":[`, `,`}[min(i, 1)]...)
+		body = append(appendText(append(body, `{"name":`...), name), '}')
+	}
+	if len(q.Outputs) > 0 {
+		body = append(body, ']')
+	}
+	body = append(body, '}')
+	header = len(body)
+	for i := 0; binary && i < len(q.Inputs); i++ {
+		body = append(body, q.Inputs[i].Data...)
+	}
+	return body, header, nil
+}
+
+// room is memory for a body with these tensors, of which some are binary data, and so
+// many stages.
+func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool) []byte {
+	const head, each = 192, 192
+	n := head + each*stages
+	for i := range tensors {
+		if n += each; binary(tensors[i].Name) {
+			n += len(tensors[i].Data)
+		}
+	}
+	return make([]byte, 0, n)
+}
+
+// DecodeRequest reads a body whose JSON part is header bytes long; -1 means
+// all of it, and no binary data. The error is a *wire.Error of code "invalid"
+// that says where the request is wrong. Whether the tensors' shapes and data
+// agree is checked; whether they fit the pipeline is not.
+func DecodeRequest(body []byte, header int) (*Call, error) { return decodeRequestIn(body, header, nil) }
+
+// decodeRequestIn asks grow before it takes so many bytes more, where tensors do not lie in
+// the body already. nil grants everything.
+func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, error) {
+	head, rest, err := cut(body, header)
+	if err != nil {
+		return nil, err
+	}
+	j, err := read(head, (*scanner).request)
+	if err != nil {
+		return nil, invalid("the request is not valid JSON of the protocol: %v", err)
+	}
+	c := &Call{Binary: j.Parameters.BinaryOutput}
+	if c.Timeout, err = timeout(j.Parameters.Timeout); err != nil {
+		return nil, err
+	}
+	c.Request.ID = j.ID
+	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, grow); err != nil {
+		return nil, err
+	}
+	for _, w := range j.Outputs {
+		if w.Name == "" {
+			return nil, invalid("an output that is asked for has no name")
+		}
+		if slices.Contains(c.Request.Outputs, w.Name) {
+			return nil, invalid("output %q is asked for twice", w.Name)
+		}
+		c.Request.Outputs = append(c.Request.Outputs, w.Name)
+		if w.Parameters.Binary != nil {
+			if c.Outputs == nil {
+				c.Outputs = make(map[string]bool)
+			}
+			c.Outputs[w.Name] = *w.Parameters.Binary
+		}
+	}
+	return c, nil
+}
+
+func timeout(n json.Number) (time.Duration, error) {
+	if n == "" {
+		return 0, nil
+	}
+	us, err := n.Int64()
+	if err != nil || us < 0 {
+		return 0, invalid("the parameter timeout is %q; it must be a whole number of microseconds", n.String())
+	}
+	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, nil
+}
+
+// cut separates the JSON part from the binary data.
+func cut(body []byte, header int) (head, rest []byte, err error) {
+	if header < 0 {
+		return body, nil, nil
+	}
+	if header > len(body) {
+		return nil, nil, invalid("%s is %d, but the body has only %d bytes", HeaderLength, header, len(body))
+	}
+	return body[:header], body[header:], nil
+}
+
+// ParseHeaderLength reads the value of the HTTP header; -1 when it is empty.
+func ParseHeaderLength(value string) (int, error) {
+	if value == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 {
+		return 0, invalid("the HTTP header %s is %q; it must be the length of the JSON part in bytes", HeaderLength, value)
+	}
+	return n, nil
+}
+
+// tensors makes tensors of their JSON and the binary data behind it. kind is
+// "input" or "output", for errors.
+func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) error) ([]wire.NamedTensor, error) {
+	out := make([]wire.NamedTensor, len(list))
+	for i := range list {
+		j := &list[i]
+		t := &out[i]
+		t.Name, t.Datatype, t.Shape = j.Name, j.Datatype, j.Shape
+		if t.Name == "" {
+			return nil, invalid("%s %d has no name", kind, i+1)
+		}
+		if wire.Size(t.Datatype) < 0 {
+			return nil, invalid("%s %q has the unknown datatype %q", kind, t.Name, t.Datatype)
+		}
+		room := elements(j)
+		if grow != nil {
+			if err := grow(room); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if rest, err = data(t, j, rest, room); err != nil {
+			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
+		}
+		if err := t.Validate(); err != nil {
+			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
+		}
+	}
+	if len(rest) > 0 {
+		return nil, invalid("%d bytes of binary data belong to no %s", len(rest), kind)
+	}
+	return out, nil
+}
+
+// data fills in the tensor's data and returns what is left of the binary part.
+func data(t *wire.NamedTensor, j *tensorJSON, rest []byte, room int64) ([]byte, error) {
+	size := j.Parameters.BinarySize
+	switch {
+	case size != nil && j.Data != nil:
+		return nil, invalid("it has both data and binary_data_size")
+	case size != nil:
+		if *size < 0 || *size > int64(len(rest)) {
+			return nil, invalid("binary_data_size is %d, but %d bytes of binary data are left", *size, len(rest))
+		}
+		t.Data = rest[:*size:*size]
+		return rest[*size:], nil
+	case j.Data == nil:
+		return nil, invalid("it has neither data nor binary_data_size")
+	}
+	var err error
+	t.Data, err = parseData(t.Datatype, j.Data, room)
+	return rest, err
+}
+
+// elements is how many bytes the elements of a tensor take that are written as JSON, at most.
+func elements(j *tensorJSON) int64 {
+	if j.Data == nil {
+		return 0
+	}
+	n := int64(bytes.Count(j.Data, []byte(","))) + 1
+	if j.Datatype == wire.Bytes { // each a length and its text
+		return int64(len(j.Data)) + 4*n
+	}
+	return n * int64(wire.Size(j.Datatype))
+}
+
+// EncodeResponse writes an answer. binary says which outputs go as binary
+// data; header is the length of the JSON part, or -1 when that is all.
+func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (body []byte, header int, err error) {
+	body = append(room(r.Outputs, len(r.Stages), binary), '{')
+	body = appendText(append(body, `"model_name":`...), r.Pipeline)
+	body = strconv.AppendInt(append(body, `,"model_version":"`...), int64(r.Generation), 10)
+	body = appendID(append(body, `",`...), r.ID)
+	if r.Generation != 0 || r.Elapsed != 0 || len(r.Stages) > 0 {
+		body = append(body, `"parameters":{`...)
+		if r.Generation != 0 {
+			body = append(strconv.AppendInt(append(body, `"generation":`...), int64(r.Generation), 10), ',')
+		}
+		if r.Elapsed != 0 {
+			body = append(strconv.AppendInt(append(body, `"elapsed_ns":`...), int64(r.Elapsed), 10), ',')
+		}
+		if len(r.Stages) > 0 {
+			body = append(appendText(append(body, `"stages":`...), encodeStages(r.Stages)), ',')
+		}
+		body[len(body)-1] = '}'
+		body = append(body, ',')
+	}
+	body = append(body, `"outputs":[`...)
+	header = -1
+	for i := range r.Outputs {
+		t := &r.Outputs[i]
+		if i > 0 {
+			body = append(body, ',')
+		}
+		if binary(t.Name) {
+			header = 0 // known below
+		}
+		if body, err = appendTensor(body, t, binary(t.Name)); err != nil {
+			return nil, 0, wire.Errorf(wire.CodeInvalid, "", "output %q cannot be returned: %s", t.Name, reason(err))
+		}
+	}
+	body = append(body, "]}"...)
+	if header < 0 {
+		return body, header, nil
+	}
+	header = len(body)
+	for i := range r.Outputs {
+		if t := &r.Outputs[i]; binary(t.Name) {
+			body = append(body, t.Data...)
+		}
+	}
+	return body, header, nil
+}
+
+// DecodeResponse reads a body whose JSON part is header bytes long; -1 means
+// all of it.
+func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
+	head, rest, err := cut(body, header)
+	if err != nil {
+		return nil, err
+	}
+	j, err := read(head, (*scanner).response)
+	if err != nil {
+		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
+	}
+	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed)}
+	if r.Outputs, err = tensors("output", j.Outputs, rest, nil); err != nil {
+		return nil, err
+	}
+	if r.Stages, err = DecodeStages([]byte(j.Parameters.Stages)); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// encodeStages writes the parameter "stages" of an answer; empty for none.
+func encodeStages(stages []wire.Stage) string {
+	if len(stages) == 0 {
+		return ""
+	}
+	return string(AppendStages(make([]byte, 0, 160*len(stages)), stages))
+}
+
+// DecodeStages reads what encodeStages wrote.
+func DecodeStages(text []byte) ([]wire.Stage, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	if all, ok := usualStages(text); ok {
+		return all, nil
+	}
+	var list []stageJSON
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, invalid("the answer's parameter stages is not readable: %v", err)
+	}
+	stages := make([]wire.Stage, len(list))
+	for i, s := range list {
+		stages[i] = wire.Stage{
+			Module: s.Module, Items: s.Items, Batch: s.Batch, Critical: s.Critical,
+			Queue: time.Duration(s.Queue), Wait: time.Duration(s.Wait), Compute: time.Duration(s.Compute), Transfer: time.Duration(s.Transfer),
+		}
+	}
+	return stages, nil
+}
