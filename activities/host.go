@@ -42,10 +42,9 @@ type Host struct {
 	// profiling; nil measures with what the modules themselves say.
 	Signatures func(pipelines.Module) (pipelines.Signature, error)
 
-	// Gateway and Token, where set, are what the executors of this host dial
-	// and say there, whatever the workflows know; a token stays out of history.
+	// Gateway, where set, is what the executors of this host dial, whatever the
+	// workflows know.
 	Gateway string
-	Token   string
 
 	// Readings tells how the devices are doing; nil tells nothing.
 	Readings func() []devices.Reading
@@ -100,7 +99,7 @@ func memory(p pipelines.Profile) int64 {
 // has ended in good order for good, and an error that may be retried when it is to
 // run again, here or elsewhere.
 func (h *Host) RunExecutor(ctx context.Context, t executors.Task) (ExecutorResult, error) {
-	t.Gateway, t.Token = cmp.Or(h.Gateway, t.Gateway), cmp.Or(h.Token, t.Token)
+	t.Gateway = cmp.Or(h.Gateway, t.Gateway)
 	r, taken := h.take(ctx, t)
 	if err := h.holdRun(ctx, r, taken); err != nil {
 		return ExecutorResult{}, err

@@ -31,7 +31,7 @@ func TestExecutorAnswersBatchesUntilDrained(t *testing.T) {
 		hello := r.accept()
 		require.Equal(t, &attach.Hello{
 			Executor: "e1", Pipeline: "p", Module: "m", Host: "a", Device: "cpu/0", Hardware: "cpu", Engine: "fake",
-			MaxBatch: 2, Concurrency: 1, Signature: r.engine.sig, Token: "secret",
+			MaxBatch: 2, Concurrency: 1, Signature: r.engine.sig,
 		}, hello)
 
 		id := r.send(vector(2), vector(2))

@@ -237,7 +237,6 @@ func task(name string) Task {
 	return Task{
 		Slot:   placement.Slot{Executor: name, Pipeline: "p", Module: "m", Device: "cpu/0", Hardware: "cpu", Batch: 2, Batches: []int{1, 2}},
 		Module: pipelines.Module{Name: "m", Engine: "fake"},
-		Token:  "secret",
 	}
 }
 

@@ -20,7 +20,6 @@ type Task struct {
 	Concurrency int                // batches side by side; 0 means 1
 	Outputs     []string           // see Model
 	OutputRows  map[string]float64 // see Model
-	Token       string             // for the gateway; empty on loopback
 
 	// Residents are the modules of an executor that runs all of a cluster; Module is
 	// empty then.
@@ -160,7 +159,6 @@ func (e *executor) hello() *attach.Hello {
 		Hardware:    t.Slot.Hardware,
 		Engine:      e.residents[0].engine.Name(),
 		Concurrency: e.residents[0].model.Concurrency,
-		Token:       t.Token,
 	}
 	for i := range e.residents {
 		h.MaxBatch = max(h.MaxBatch, e.residents[i].model.MaxBatch)

@@ -308,11 +308,8 @@ func (g *Gateway) handshake(s attach.Stream) (*executor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: waiting for an executor's Hello: %w", err)
 	}
-	switch {
-	case m.Hello == nil || m.Hello.Executor == "":
+	if m.Hello == nil || m.Hello.Executor == "" {
 		return nil, errors.New("gateway: an executor must say Hello with its name before anything else")
-	case g.options.Token != "" && m.Hello.Token != g.options.Token:
-		return nil, fmt.Errorf("gateway: executor %q has the wrong token; start its worker with the gateway's token", m.Hello.Executor)
 	}
 	return &executor{gateway: g, hello: *m.Hello, stream: s, gone: make(chan struct{})}, nil
 }

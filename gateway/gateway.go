@@ -278,9 +278,6 @@ const (
 
 // Options configures a Gateway. The zero value is good for one process.
 type Options struct {
-	// Token is what executors must say in their Hello; empty accepts any.
-	Token string
-
 	// MaxInFlight bounds the requests of one pipeline that are under way; one
 	// more is refused as overloaded. 0 means DefaultMaxInFlight.
 	MaxInFlight int

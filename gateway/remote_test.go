@@ -17,7 +17,7 @@ import (
 func TestExecutorsOfAnotherHost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	g := New(Options{Token: "secret"})
+	g := New(Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	served := make(chan error, 1)
@@ -33,7 +33,7 @@ func TestExecutorsOfAnotherHost(t *testing.T) {
 		s, err := attach.Dialer{TCPOptions: o}.Dial(ctx, l.Addr().String())
 		require.NoError(t, err)
 		w := &worker{kind: addOne}
-		require.NoError(t, s.Send(&attach.Message{Hello: &attach.Hello{Executor: name, Pipeline: "p", Module: "m", Token: "secret", Signature: addOne.sig}}))
+		require.NoError(t, s.Send(&attach.Message{Hello: &attach.Hello{Executor: name, Pipeline: "p", Module: "m", Signature: addOne.sig}}))
 		done := make(chan struct{})
 		go func() {
 			w.serve(s)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/library"
@@ -113,6 +114,7 @@ func TestWhatIsPlannedServes(t *testing.T) {
 				lib, err := library.Document()
 				require.NoError(t, err)
 				if policy == plan.PolicyExact && model == plan.CostShared {
+					testkit.Long(t)
 					lib.Pipelines = lib.Pipelines[:2] // the joint search for all takes seconds
 				}
 				for _, doc := range []pipelines.Document{lib, example(t, "emulated")} {
@@ -124,6 +126,9 @@ func TestWhatIsPlannedServes(t *testing.T) {
 	}
 	for _, policy := range pipelines.Policies(scheduler.KindPool) {
 		t.Run("pool/"+policy, func(t *testing.T) {
+			if policy != "kairos" { // the others evaluate many pools
+				testkit.Long(t)
+			}
 			spec := ranking(2.5)
 			spec.Pool.Plan.Policy = policy
 			doc := pipelines.Document{Hardware: spec.Hardware, Pools: []pipelines.Pool{*spec.Pool}}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk/local"
@@ -32,6 +33,7 @@ func known(server **apart.Server) func(context.Context, system.TemporalOptions) 
 // Temporal has a process of its own, which is started again where it was: what serves goes
 // on serving meanwhile, and changes are carried out afterwards.
 func TestTemporalThatIsKilledIsStartedAgain(t *testing.T) {
+	testkit.Long(t)
 	var temporal *apart.Server
 	s, err := local.Start(t.Context(), local.Options{Files: []string{emulated}, StateDir: t.TempDir(), Environ: []string{}, Temporal: known(&temporal)})
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/sdk"
 	"github.com/harpagon/harpagon/sdk/local"
 )
@@ -20,6 +21,7 @@ import (
 // more than the server takes in one message, and they start all the same. Batches are
 // slow, so that the plan is found soon.
 func TestALargeClusterStarts(t *testing.T) {
+	testkit.Long(t)
 	const devices, pipelines, points = 10, 8, 900
 	dir := t.TempDir()
 	profile := "hardware,batch,duration_ms\n"

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/build"
 	"github.com/harpagon/harpagon/scheduler"
@@ -224,6 +225,7 @@ func (p *person) apply() workflows.ChangeReply {
 // activity somebody cancels, terminates, resets or pauses, and that changes go on; and that a
 // service whose workflow is cancelled ends whole.
 func TestWhatPeopleDoInTemporalsUI(t *testing.T) {
+	testkit.Long(t)
 	p := newPerson(t)
 	p.healed("the start")
 	for _, kind := range []string{"executor/", "host/", "gateway/", "fleet", "pipeline/"} {

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/library"
@@ -27,6 +27,7 @@ import (
 // serve by the plans that scheduler.Solve, and so harpagon plan, makes for the same
 // files and options; for all policies and cost models see package workflows.
 func TestWhatIsPlannedServes(t *testing.T) {
+	testkit.Long(t)
 	for name, by := range map[string]struct {
 		pipelines, pool, function pipelines.Planning
 		library                   int // pipelines of it; the joint search of exact for all takes seconds
@@ -35,9 +36,6 @@ func TestWhatIsPlannedServes(t *testing.T) {
 		"published": {pipelines.Planning{Policy: "harpagon", CostModel: "whole", AllowUnsound: true}, pipelines.Planning{Policy: "kairos"}, pipelines.Planning{Policy: "harmonybatch"}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "exact" && os.Getenv("HARPAGON_LONG") == "" {
-				t.Skip("the exact search for a pool takes longer; HARPAGON_LONG=1 runs it")
-			}
 			doc, err := library.Document()
 			require.NoError(t, err)
 			doc.Pipelines = doc.Pipelines[:by.library]

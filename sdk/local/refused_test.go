@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk"
@@ -74,6 +75,7 @@ func refuse(ctx context.Context, s *local.System, files string) error {
 // TestGoesOnAfterARefusedChange: what served comes back after a stop and after a kill, without
 // and with the declaration that was refused, and it is said why that does not serve.
 func TestGoesOnAfterARefusedChange(t *testing.T) {
+	testkit.Long(t)
 	for name, end := range map[string]func(t *testing.T, dir, files string){
 		"a stop": func(t *testing.T, dir, files string) {
 			s, err := local.Start(t.Context(), local.Options{Files: []string{files}, StateDir: dir, Environ: []string{}, WithoutUI: true})

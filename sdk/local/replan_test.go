@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/plan"
@@ -159,6 +160,7 @@ func untimed(p *scheduler.Plan) plan.Plan {
 
 // The policy changes while requests wait in it; executors go on as they are.
 func TestAnotherDispatchUnderLoadLosesNothing(t *testing.T) {
+	testkit.Long(t)
 	file := emulatedFolder(t)
 	s, err := local.Start(t.Context(), local.Options{Files: []string{file}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true})
 	require.NoError(t, err)
@@ -181,6 +183,7 @@ func TestAnotherDispatchUnderLoadLosesNothing(t *testing.T) {
 }
 
 func TestReplanningUnderLoadLosesNothing(t *testing.T) {
+	testkit.Long(t)
 	emulatedFile := emulatedFolder(t)
 	for _, c := range []struct {
 		name, file string
@@ -234,6 +237,7 @@ func TestARateThatTheMachineCannotHold(t *testing.T) {
 }
 
 func TestACrashOfAnEngineIsSurvived(t *testing.T) {
+	testkit.Long(t)
 	var temporal *apart.Server
 	s, err := local.Start(t.Context(), local.Options{
 		Files: []string{"../../examples/traffic"}, Vars: map[string]string{"slo": "8s"}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true, Temporal: known(&temporal),

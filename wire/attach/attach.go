@@ -91,7 +91,6 @@ type Hello struct {
 	MaxBatch    int
 	Concurrency int
 	Signature   pipelines.Signature
-	Token       string // shared secret; empty on loopback
 
 	// Residents are the modules of an executor that runs all of a cluster; there
 	// is none of another.

@@ -113,7 +113,7 @@ func helloToProto(h *Hello) *pb.Hello {
 	out := &pb.Hello{
 		Executor: h.Executor, Pipeline: h.Pipeline, Module: h.Module, Host: h.Host, Device: h.Device,
 		Hardware: h.Hardware, Engine: h.Engine, MaxBatch: int32(h.MaxBatch), Concurrency: int32(h.Concurrency),
-		Inputs: portsToProto(h.Signature.Inputs), Outputs: portsToProto(h.Signature.Outputs), Token: h.Token,
+		Inputs: portsToProto(h.Signature.Inputs), Outputs: portsToProto(h.Signature.Outputs),
 	}
 	for _, r := range h.Residents {
 		out.Residents = append(out.Residents, &pb.Resident{Name: r.Name, Inputs: portsToProto(r.Signature.Inputs), Outputs: portsToProto(r.Signature.Outputs)})
@@ -126,7 +126,6 @@ func helloFromProto(h *pb.Hello) *Hello {
 		Executor: h.GetExecutor(), Pipeline: h.GetPipeline(), Module: h.GetModule(), Host: h.GetHost(), Device: h.GetDevice(),
 		Hardware: h.GetHardware(), Engine: h.GetEngine(), MaxBatch: int(h.GetMaxBatch()), Concurrency: int(h.GetConcurrency()),
 		Signature: pipelines.Signature{Inputs: portsFromProto(h.GetInputs()), Outputs: portsFromProto(h.GetOutputs())},
-		Token:     h.GetToken(),
 	}
 	for _, r := range h.GetResidents() {
 		out.Residents = append(out.Residents, Resident{

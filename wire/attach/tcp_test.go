@@ -69,7 +69,7 @@ func dial(t testing.TB, ctx context.Context, o TCPOptions, address string) Strea
 
 func TestMessagesArriveWhole(t *testing.T) {
 	hello := &Hello{
-		Executor: "e", Pipeline: "p", Module: "m", Host: "h", Device: "cpu/0", Hardware: "cpu", Engine: "emulated", MaxBatch: 8, Concurrency: 2, Token: "t",
+		Executor: "e", Pipeline: "p", Module: "m", Host: "h", Device: "cpu/0", Hardware: "cpu", Engine: "emulated", MaxBatch: 8, Concurrency: 2,
 		Signature: pipelines.Signature{Inputs: []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}}}, Outputs: []pipelines.Port{{Name: "y", Datatype: "BYTES", Shape: []int64{1}}}},
 	}
 	got := make(chan *Message, 1)
