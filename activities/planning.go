@@ -33,13 +33,13 @@ type PlanInput struct {
 	// degrades do not suffice for its rate, the plan is for as much of it as they do.
 	Relieve bool `json:",omitempty"`
 
-	// Hurry ends the search after hurryLimit.
-	Hurry bool `json:",omitempty"`
+	// ShortSearch ends the search after shortSearchLimit.
+	ShortSearch bool `json:"Hurry,omitempty"`
 }
 
-// hurryLimit is how long to search for a plan while what serves does not suit the queries
+// shortSearchLimit is how long to search for a plan while what serves does not suit the queries
 // that come. A pool's search begins with what its bounds say is best.
-const hurryLimit = 4 * time.Second
+const shortSearchLimit = 4 * time.Second
 
 // Plan chooses the plan of a service for the devices that there are: what
 // `harpagon plan` prints for the same specs and fleet. A service that cannot be
@@ -52,10 +52,10 @@ const hurryLimit = 4 * time.Second
 func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
 	defer beat(ctx, nothing)()
 	limits := searchLimits(ctx)
-	if in.Hurry {
-		limits.TimeLimit = hurryLimit
+	if in.ShortSearch {
+		limits.TimeLimit = shortSearchLimit
 	}
-	p, err := persist(limits, !in.Hurry, func(limits scheduler.Limits) (scheduler.Plan, error) { return a.joint.plan(ctx, in, limits) })
+	p, err := persist(limits, !in.ShortSearch, func(limits scheduler.Limits) (scheduler.Plan, error) { return a.joint.plan(ctx, in, limits) })
 	if err != nil {
 		return p, err
 	}

@@ -159,7 +159,7 @@ func (v FleetView) holds(m Member) bool {
 }
 
 // seen are the hosts with a kind of hardware, and those that were made to have it.
-func (v FleetView) seen(hardware string, all []made.Made) autoscale.HostsSeen {
+func (v FleetView) seen(hardware string, all []made.HostRecord) autoscale.HostsSeen {
 	s := autoscale.HostsSeen{Wanted: v.Wanted(hardware)}
 	at := map[string]int{}
 	host := func(name string) *autoscale.Host {

@@ -20,7 +20,7 @@ import (
 // cloud is a driver and a fleet: hosts join a second after they were made.
 type cloud struct {
 	mu     sync.Mutex
-	all    []made.Made
+	all    []made.HostRecord
 	view   FleetView
 	fails  error // of Create
 	broken error // of List
@@ -30,7 +30,7 @@ type cloud struct {
 func (c *cloud) Create(ctx context.Context, name string) error {
 	c.mu.Lock()
 	slow, fails := c.slow, c.fails
-	c.all = append(c.all, made.Made{Name: name, Since: time.Now(), Ended: "not finished"})
+	c.all = append(c.all, made.HostRecord{Name: name, Since: time.Now(), Ended: "not finished"})
 	c.mu.Unlock()
 	select {
 	case <-time.After(slow):
@@ -39,7 +39,7 @@ func (c *cloud) Create(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.all, func(m made.Made) bool { return m.Name == name })
+	i := slices.IndexFunc(c.all, func(m made.HostRecord) bool { return m.Name == name })
 	if fails != nil {
 		c.all[i].Ended = fails.Error()
 		return fails
@@ -57,11 +57,11 @@ func (c *cloud) Create(ctx context.Context, name string) error {
 func (c *cloud) Delete(_ context.Context, name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all = slices.DeleteFunc(c.all, func(m made.Made) bool { return m.Name == name })
+	c.all = slices.DeleteFunc(c.all, func(m made.HostRecord) bool { return m.Name == name })
 	return nil
 }
 
-func (c *cloud) List() ([]made.Made, error) {
+func (c *cloud) List() ([]made.HostRecord, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.all), c.broken

@@ -142,14 +142,24 @@ func (d *Dispatcher) Admit(g *Generation, now, deadline dispatch.Time) bool {
 	return a.control.Admit(now, g.number, deadline)
 }
 
-// Would says what Admit would, and changes nothing.
-func (d *Dispatcher) Would(g *Generation, now, deadline dispatch.Time) bool {
+// Peek reports what Admit would, and counts nothing.
+func (d *Dispatcher) Peek(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {
 		return true
 	}
 	a := g.account.lock()
 	defer a.mu.Unlock()
-	return a.control.Would(now, g.number, deadline)
+	return a.control.Peek(now, g.number, deadline)
+}
+
+// Reject counts a request that comes now as refused, without Admit.
+func (d *Dispatcher) Reject(g *Generation, now dispatch.Time) {
+	if g.number == unguarded {
+		return
+	}
+	a := g.account.lock()
+	defer a.mu.Unlock()
+	a.control.Reject(now, g.number)
 }
 
 // Fits says whether n items of a request, of which this is the first, can be in time at

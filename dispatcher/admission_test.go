@@ -53,15 +53,15 @@ func TestServicesCountForEachOtherOnceTheyShareADevice(t *testing.T) {
 		require.Less(t, now, dispatch.Time(time.Second))
 	}
 	require.True(t, d.Admit(b, now, deadline), "b has a device of its own")
-	require.True(t, d.Would(b, now, deadline), "which could do one more")
+	require.True(t, d.Peek(b, now, deadline), "which could do one more")
 
 	introduce(d, "b", "of a")
-	assert.False(t, d.Would(b, now, deadline), "what a has before it is before b, too")
+	assert.False(t, d.Peek(b, now, deadline), "what a has before it is before b, too")
 	now += 300 * time.Millisecond
 	r := &Request{Generation: b, Arrival: 1, Deadline: deadline}
 	r.End()
 	d.Leave(r, now, admission.Late)
-	assert.True(t, d.Would(b, now, now+200*time.Millisecond), "what came before they shared a device is counted out all the same")
+	assert.True(t, d.Peek(b, now, now+200*time.Millisecond), "what came before they shared a device is counted out all the same")
 }
 
 // TestAccountsAreJoinedUnderLoad has services begin to share devices while requests come.

@@ -82,8 +82,8 @@ func (s *station) classify(it *Item) bool {
 	return it.class >= 0
 }
 
-// CallOver says that all is done that a call was for. Close waits for it.
-func (d *Dispatcher) CallOver() { d.calls.Done() }
+// CallDone notes that all is done that a call was for. Close waits for it.
+func (d *Dispatcher) CallDone() { d.calls.Done() }
 
 // close gives up what waits for a call; calls under way end by themselves.
 func (s *station) close() {

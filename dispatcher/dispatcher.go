@@ -23,7 +23,7 @@ type Options struct {
 	NewTimer func(f func()) Timer
 
 	// MaxQueue bounds the waiting items of one module; 0 means
-	// dispatch.DefaultMaxQueue. MaxCalls bounds those of a function.
+	// tc.DefaultMaxQueue. MaxCalls bounds those of a function.
 	MaxQueue int
 	MaxCalls int
 
@@ -210,8 +210,8 @@ func (d *Dispatcher) Done(b *Batch, r Report) dispatch.Time {
 	return now
 }
 
-// Down says whether the module of a generation has no executor, and since when.
-func (d *Dispatcher) Down(g *Generation, index int) (since dispatch.Time, down bool) {
+// Unavailable reports whether the module of a generation has no executor, and since when.
+func (d *Dispatcher) Unavailable(g *Generation, index int) (since dispatch.Time, unavailable bool) {
 	s := g.stations[index]
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,7 +77,7 @@ func (l *Link) handle(m *queue.Message) {
 	case queue.Missing:
 		l.dispatcher.mu.Lock()
 		l.missing[string(m.Text)] = m.How > 0
-		l.dispatcher.relieve(string(m.Text), l)
+		l.dispatcher.reelect(string(m.Text), l)
 		l.dispatcher.mu.Unlock()
 	case queue.Start:
 		l.start(m)
@@ -151,10 +151,10 @@ func (d *Dispatcher) orphaned(service string) {
 	d.claim(service, d.links)
 }
 
-// relieve asks for another owner of a service where the link's is one and has no executor
+// reelect asks for another owner of a service where the link's is one and has no executor
 // of some module, while this gateway has one of each: they are cut off from that
 // dispatcher alone. Dispatcher.mu is held.
-func (d *Dispatcher) relieve(service string, l *Link) {
+func (d *Dispatcher) reelect(service string, l *Link) {
 	if l.missing[service] && d.owner(service) == l && d.missing(service, 0) == 0 {
 		d.claim(service, d.able(service))
 	}

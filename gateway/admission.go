@@ -16,9 +16,9 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// admit checks a request: its tensors, the rate of its token, and that every module has an
+// validate checks a request: its tensors, the rate of its token, and that every module has an
 // executor or will soon. It returns the inputs in the order of the declaration.
-func (g *Gateway) admit(gr *deployed, t *wire.Tenant, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
+func (g *Gateway) validate(gr *deployed, t *wire.Tenant, q *wire.InferRequest, now dispatch.Time) ([]wire.Tensor, *wire.Error) {
 	inputs, err := gr.arrange(q)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (g *Gateway) admit(gr *deployed, t *wire.Tenant, q *wire.InferRequest, now 
 		return nil, err
 	}
 	for _, n := range gr.Nodes {
-		since, down := g.queue.Down(gr.Generation, n.Index())
+		since, down := g.queue.Unavailable(gr.Generation, n.Index())
 		if down && now-since > g.options.Grace {
 			return nil, wire.Errorf(wire.CodeUnavailable, n.Name, "no executor is attached; look at the pipeline's status for why")
 		}
@@ -118,22 +118,23 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 	defer p.accepted.Add(-1)
 	arrival := g.arrival(came)
 	now := g.now()
-	if gr.SLO == 0 || g.queue.Would(gr.Generation, now, arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
+	if gr.SLO == 0 || g.queue.Peek(gr.Generation, now, arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
 		return nil
 	}
+	g.queue.Reject(gr.Generation, now)
 	err := crowded(now, arrival, arrival+gr.SLO)
 	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }
 
-// takeIn decides whether a request is taken in, which others may have to make room for;
+// admit decides whether a request is taken in, which others may have to make room for;
 // paid says that they have. underWay are the pipeline's requests, this one among them.
-func (g *Gateway) takeIn(p *pipeline, gr *deployed, t *wire.Tenant, underWay int64, now, arrival, deadline dispatch.Time) (paid bool, err *wire.Error) {
+func (g *Gateway) admit(p *pipeline, gr *deployed, t *wire.Tenant, underWay int64, now, arrival, deadline dispatch.Time) (paid bool, err *wire.Error) {
 	most := int64(g.options.MaxInFlight)
 	if !g.tenants.Any() {
 		return false, g.fits(gr, underWay, most, 0, now, arrival, deadline)
 	}
-	return p.shares.TakeIn(t, underWay, &Admission{
+	return p.shares.Admit(t, underWay, &Admission{
 		Now: now, Deadline: deadline, Soon: deadline != 0 && deadline < arrival+gr.SLO, Most: most,
 		Fits: func(underWay, most int64, left float64) *wire.Error {
 			return g.fits(gr, underWay, most, left, now, arrival, deadline)
@@ -154,7 +155,8 @@ func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, ar
 		return wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.Title)
 	}
 	if all := arrival + gr.SLO; gr.SLO > 0 && g.tenants.Any() && (deadline < all || left > 0) {
-		if all -= dispatch.Time(float64(all-now) * left); !g.queue.Would(gr.Generation, now, all) {
+		if all -= dispatch.Time(float64(all-now) * left); !g.queue.Peek(gr.Generation, now, all) {
+			g.queue.Reject(gr.Generation, now)
 			return crowded(now, arrival, deadline)
 		}
 	}
@@ -252,9 +254,9 @@ func (s *Tenants) Allow(t *wire.Tenant, now time.Time) *wire.Error {
 	return nil
 }
 
-// TakeIn decides whether a request is taken in, for which others may have to make room;
+// Admit decides whether a request is taken in, for which others may have to make room;
 // paid says that they have.
-func (s *Service) TakeIn(t *wire.Tenant, underWay int64, a *Admission) (paid bool, err *wire.Error) {
+func (s *Service) Admit(t *wire.Tenant, underWay int64, a *Admission) (paid bool, err *wire.Error) {
 	left, most := s.room(t, a)
 	for tries := 0; ; tries++ {
 		if err = a.Fits(underWay, most, left); err == nil {

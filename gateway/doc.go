@@ -108,7 +108,7 @@
 // nothing is counted and no lock is taken.
 //
 //	if err := all.Allow(tenant, time.Now()); err != nil ...
-//	paid, err := service.TakeIn(tenant, n, &own)     // own admission: what there is room for
+//	paid, err := service.Admit(tenant, n, &own)     // own admission: what there is room for
 //	service.Enter(tenant, &request.Share, paid)
 //	all.Begun(&request.Share)                        // when an engine has it
 //	service.Leave(tenant, &request.Share, lost, now) // in the end

@@ -309,7 +309,7 @@ func (g *Gateway) formOf(inputs []wire.NamedTensor) uint64 {
 // call sends a batch to the provider and waits for the answers. No lock may be held.
 func (e *executor) call(b *dispatcher.Batch) {
 	g := e.gateway
-	defer g.queue.CallOver()
+	defer g.queue.CallDone()
 	g.batchBegin(b)
 	batch := serverless.Batch{Items: make([][]wire.NamedTensor, len(b.Items))}
 	latest := dispatch.Time(0)

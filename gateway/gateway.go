@@ -199,7 +199,7 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 		return m, nil
 	}
 	for _, n := range gr.Nodes {
-		if _, down := g.queue.Down(gr.Generation, n.Index()); down && m.Ready {
+		if _, down := g.queue.Unavailable(gr.Generation, n.Index()); down && m.Ready {
 			m.Ready, m.Reason = false, "no executor is attached for module "+n.Name
 		}
 	}
@@ -221,7 +221,7 @@ func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
 	for _, p := range c.members {
 		gr := p.current.Load()
 		m.Members = append(m.Members, pipelines.Application{Name: p.name, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate})
-		if _, down := g.queue.Down(gr.Generation, 0); down && m.Ready {
+		if _, down := g.queue.Unavailable(gr.Generation, 0); down && m.Ready {
 			m.Ready, m.Reason = false, "no executor is attached for pipeline "+p.name
 		}
 	}
@@ -283,7 +283,7 @@ type Options struct {
 	MaxInFlight int
 
 	// MaxQueue bounds the waiting items of one module. 0 means
-	// dispatch.DefaultMaxQueue.
+	// tc.DefaultMaxQueue.
 	MaxQueue int
 
 	// Grace is how long a module may be without any executor before requests

@@ -29,9 +29,9 @@ type Request struct {
 	// Share is its place among the requests of all callers; under a lock of the gateway's.
 	Share admission.Entry
 
-	// Made is what its modules have made, in bytes. What is less than free does not count.
-	Made HeldBytes
-	free int64
+	// Produced is what its modules have made, in bytes. What is less than free does not count.
+	Produced HeldBytes
+	free     int64
 
 	// Own is what a gateway keeps of it besides.
 	Own any
@@ -150,7 +150,7 @@ func (r *Request) Keep(n int64) *wire.Error {
 	if r.free -= n; r.free >= 0 {
 		return nil
 	}
-	err, _ := r.Made.Grow(-r.free).(*wire.Error)
+	err, _ := r.Produced.Grow(-r.free).(*wire.Error)
 	r.free = 0
 	return err
 }

@@ -69,13 +69,13 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	}
 	now := g.now()
 	tenant := wire.TenantOf(ctx)
-	inputs, err := g.admit(gr, tenant, q, now)
+	inputs, err := g.validate(gr, tenant, q, now)
 	if err != nil {
 		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
 	}
 	deadline := g.deadline(ctx, slo, arrival)
-	paid, err := g.takeIn(p, gr, tenant, underWay, now, arrival, deadline)
+	paid, err := g.admit(p, gr, tenant, underWay, now, arrival, deadline)
 	if err != nil {
 		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err
@@ -93,8 +93,8 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	} else {
 		r = newRequest(gr.Graph, inputs, arrival, deadline)
 	}
-	r.Made = g.options.Bytes.Begin(p.name)
-	defer r.Made.Release()
+	r.Produced = g.options.Bytes.Begin(p.name)
+	defer r.Produced.Release()
 	r.Share.Holder = r
 	p.shares.Enter(tenant, &r.Share, paid)
 	r.Begin()

@@ -157,7 +157,7 @@ func (s *service) rescheduleTo(ctx workflow.Context, spec scheduler.Spec, beside
 	request := RescheduleRequest{
 		Spec: spec, Beside: beside, Generation: generation, Life: s.Life, Number: s.Attempts, Reason: cause,
 		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer, Given: given,
-		Hurry: s.Kind == scheduler.KindPool && s.Serving != nil && s.Alone, // nobody asked for it: its queries did
+		ShortSearch: s.Kind == scheduler.KindPool && s.Serving != nil && s.Alone, // nobody asked for it: its queries did
 	}
 	if s.Trial != nil {
 		request.Replaces = ServiceID(s.Kind, s.Trial.Deployed.Spec.Name())

@@ -132,7 +132,7 @@ func TestFunctionFailures(t *testing.T) {
 	}, func(r *rig) {
 		s := r.status()
 		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status tells of what serves")
-		assert.Equal(t, &Asked{Generation: 2, Rate: 30, Cause: "applied"}, s.Asked)
+		assert.Equal(t, &PendingChange{Generation: 2, Rate: 30, Cause: "applied"}, s.Requested)
 		assert.Equal(t, Serving, s.Phase)
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, activities.TypeInfeasible, s.Failure.Type)

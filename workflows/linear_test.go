@@ -233,7 +233,7 @@ func (p *play) disturb(rig *rig, r *request) {
 	default:
 		rig.SignalWorkflow(SignalMeasures, autoscale.Measures{
 			Pipeline: "traffic", Gateway: "g1", Generation: s.Serving, Offered: 20, Attainment: 1, To: rig.Now(),
-			Canary: &rollout.Seen{Generation: s.Asked.Generation, Stable: rollout.Tally{Requests: 1000, InTime: 1000}, Canary: rollout.Tally{Requests: 100, InTime: 10}},
+			Canary: &rollout.Seen{Generation: s.Requested.Generation, Stable: rollout.Tally{Requests: 1000, InTime: 1000}, Canary: rollout.Tally{Requests: 100, InTime: 10}},
 		})
 	}
 	p.answer(r, answer{}, rig.Now())
@@ -267,8 +267,8 @@ func refusal(err error) answer {
 // look is what the model foretells of a status.
 func look(s Status) view {
 	v := view{Generation: s.Generation, Serving: s.Serving, Asked: s.Generation, Rate: s.Rate}
-	if s.Asked != nil {
-		v.Asked = s.Asked.Generation
+	if s.Requested != nil {
+		v.Asked = s.Requested.Generation
 	}
 	for _, d := range s.Declared {
 		v.Declared = append(v.Declared, declared{d.Generation, d.Current})

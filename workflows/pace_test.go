@@ -133,7 +133,7 @@ func TestVoidPromisesThatNobodyPlansAround(t *testing.T) {
 					s := r.status()
 					assert.Empty(t, s.Void)
 					if c.asked > 1 {
-						assert.Equal(t, c.asked, s.Asked.Generation, "asked for once")
+						assert.Equal(t, c.asked, s.Requested.Generation, "asked for once")
 						r.update(UpdateRescale, RescaleRequest{Rate: 21})
 					}
 				},

@@ -244,7 +244,7 @@ func TestMisfitLeavesTheOldPlan(t *testing.T) {
 		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status tells of what serves")
 		assert.Equal(t, 20.0, s.Rate)
 		assert.Equal(t, "applied", s.Cause)
-		assert.Equal(t, &Asked{Generation: 2, Rate: 5000, Cause: "rescaled from 20/s to 5000/s"}, s.Asked)
+		assert.Equal(t, &PendingChange{Generation: 2, Rate: 5000, Cause: "rescaled from 20/s to 5000/s"}, s.Requested)
 		assert.Contains(t, s.Describe(), "pipeline traffic: serving, generation 1, 20 requests/s, ")
 		assert.Contains(t, s.Describe(), "asked for: generation 2, 5000 requests/s, because: rescaled from 20/s to 5000/s\n")
 		for _, e := range s.Executors {

@@ -143,7 +143,7 @@ func TestAnotherMixOfSizesIsPlannedFor(t *testing.T) {
 		r.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
 			var request RescheduleRequest
 			if info.WorkflowType.Name == TypeReschedule && args.Get(&request) == nil {
-				hurried = append(hurried, request.Hurry)
+				hurried = append(hurried, request.ShortSearch)
 			}
 		})
 		applyPool(4)(r)

@@ -155,7 +155,7 @@ func (l *loss) serves(r *rig) {
 	assert.Equal(t, 20., s.Rate)
 	require.NotNil(t, s.Failure, "the refused change waits")
 	assert.Contains(t, s.Failure.Reason, "requests per second need")
-	assert.Equal(t, s.Asked.Generation, s.Failure.Generation)
+	assert.Equal(t, s.Requested.Generation, s.Failure.Generation)
 	require.NotNil(t, s.Plan)
 	assert.Len(t, s.Executors, len(w.reserved("pipeline/traffic")))
 	assert.NotEmpty(t, s.Executors)

@@ -22,21 +22,21 @@ import (
 
 // RescheduleRequest is the input of the reschedule workflow.
 type RescheduleRequest struct {
-	Spec       scheduler.Spec   // profiles included
-	Beside     []scheduler.Spec // to be planned together with it
-	Generation int
-	Life       int    `json:",omitempty"` // of the service
-	Number     int    // of this attempt, over the service's life
-	Reason     string // why a new plan is wanted
-	Serving    *Deployed
-	Running    []Running
-	Settings   Settings
-	Transfer   time.Duration   `json:",omitempty"` // to count on for the way to an executor and back
-	Given      *scheduler.Plan `json:",omitempty"` // to carry out; nil to look for the best
-	Hurry      bool            `json:",omitempty"` // what serves does not suit its queries: the best plan that is found soon
-	Owner      string          `json:",omitempty"` // ID of the workflow that executors tell of their end; empty: the spec's
-	Apart      bool            `json:",omitempty"` // on devices that nothing else uses
-	Replaces   string          `json:",omitempty"` // ID under which a trial holds devices that this change may use
+	Spec        scheduler.Spec   // profiles included
+	Beside      []scheduler.Spec // to be planned together with it
+	Generation  int
+	Life        int    `json:",omitempty"` // of the service
+	Number      int    // of this attempt, over the service's life
+	Reason      string // why a new plan is wanted
+	Serving     *Deployed
+	Running     []Running
+	Settings    Settings
+	Transfer    time.Duration   `json:",omitempty"`      // to count on for the way to an executor and back
+	Given       *scheduler.Plan `json:",omitempty"`      // to carry out; nil to look for the best
+	ShortSearch bool            `json:"Hurry,omitempty"` // what serves does not suit its queries: the best plan that is found soon
+	Owner       string          `json:",omitempty"`      // ID of the workflow that executors tell of their end; empty: the spec's
+	Apart       bool            `json:",omitempty"`      // on devices that nothing else uses
+	Replaces    string          `json:",omitempty"`      // ID under which a trial holds devices that this change may use
 }
 
 // RescheduleReply is its result: what serves now.
@@ -133,7 +133,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		together = append(together, SpecID(other))
 	}
 	in := activities.PlanInput{Spec: c.Spec, Beside: c.Beside, Fleet: c.view.For(together...)}
-	in.Fleet.Transfer, in.Relieve, in.Hurry = c.Transfer, c.Serving != nil, c.Hurry
+	in.Fleet.Transfer, in.Relieve, in.ShortSearch = c.Transfer, c.Serving != nil, c.ShortSearch
 	if c.Spec.Kind() == scheduler.KindCluster {
 		in.Fleet.Offers = c.asks().Offers()
 	}

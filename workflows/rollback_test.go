@@ -87,7 +87,7 @@ func TestRollbackOfAFailedChange(t *testing.T) {
 		s := r.status()
 		assert.Equal(t, 3, s.Serving)
 		assert.Nil(t, s.Failure)
-		assert.Nil(t, s.Asked)
+		assert.Nil(t, s.Requested)
 		assert.InDelta(t, 20, s.Rate, 1e-9)
 	})
 }

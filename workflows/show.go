@@ -42,8 +42,8 @@ func (s *service) details() string {
 		text += "  \nbecause: " + st.Cause
 	}
 	text += "\n"
-	if st.Asked != nil {
-		text += "\n" + st.Asked.Describe()
+	if st.Requested != nil {
+		text += "\n" + st.Requested.Describe()
 	}
 	if st.Trial != nil {
 		text += "\n" + st.Trial.Describe()
@@ -131,7 +131,7 @@ func (s *service) status() Status {
 		st.Trial = &TrialStatus{Seen: t.seen(), Since: t.Since, Update: t.Update}
 	}
 	if s.Generation != st.Serving || s.Failure != nil {
-		st.Asked = &Asked{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}
+		st.Requested = &PendingChange{Generation: s.Generation, Rate: s.Spec.Rate(scheduler.Plan{}), Cause: s.Cause}
 		st.Cause = s.carriedOut()
 	}
 	return st

@@ -22,7 +22,7 @@ import (
 
 // Status is a service at one moment, for people and programs. It tells of what
 // serves; a change that is under way, or could not be carried out, stands in
-// Asked.
+// Requested.
 type Status struct {
 	Kind       scheduler.Kind
 	Name       string
@@ -32,8 +32,8 @@ type Status struct {
 	Rate       float64         // requests per second of that generation; of a pool, what its plan sustains
 	Cost       float64         // per hour, of the plan that serves
 	Cause      string          // of that generation
-	Asked      *Asked          `json:",omitempty"` // nil when what serves is what is asked for
-	Trial      *TrialStatus    `json:",omitempty"` // of Asked, while it is tried on a share of requests
+	Requested  *PendingChange  `json:"Asked,omitempty"` // nil when what serves is what is asked for
+	Trial      *TrialStatus    `json:",omitempty"`      // of Requested, while it is tried on a share of requests
 	Pending    bool            // a change is due or under way: Failure is that of one before
 	Policy     string          // that made the plan that serves; while none does, as declared
 	CostModel  string          `json:",omitempty"` // of pipelines
@@ -75,8 +75,8 @@ type Status struct {
 	Transfer  time.Duration                `json:",omitempty"`
 }
 
-// Asked is the latest change, while something else serves.
-type Asked struct {
+// PendingChange is the latest change, while something else serves.
+type PendingChange struct {
 	Generation int
 	Rate       float64 `json:",omitempty"` // requests per second; 0 of a pool, whose plan decides it
 	Cause      string
@@ -132,7 +132,7 @@ type Change struct {
 }
 
 // Describe is the change in one line.
-func (a Asked) Describe() string {
+func (a PendingChange) Describe() string {
 	text := fmt.Sprintf("asked for: generation %d", a.Generation)
 	if a.Rate > 0 {
 		text += fmt.Sprintf(", %s requests/s", quantity.Number(a.Rate))
@@ -151,8 +151,8 @@ func (s Status) Describe() string {
 	if s.Cause != "" {
 		b.WriteString("because: " + s.Cause + "\n")
 	}
-	if s.Asked != nil {
-		b.WriteString(s.Asked.Describe())
+	if s.Requested != nil {
+		b.WriteString(s.Requested.Describe())
 	}
 	if s.Trial != nil {
 		b.WriteString(s.Trial.Describe())

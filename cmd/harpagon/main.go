@@ -34,15 +34,15 @@ func run() int {
 	start := time.Now()
 	d := cli.Deps{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Environ:    os.Environ(),
-		Version:    version(),
-		Terminal:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
-		Width:      width(),
-		Signatures: executors.Signatures(steps.New(steps.Builtin()), onnxruntime.New(onnxruntime.Options{})),
-		Clock:      func() time.Duration { return time.Since(start) },
-		CPUClock:   threadClock(),
-		Loosen:     loosen,
-		Follow:     osutil.FollowProcessors,
+		Environ:         os.Environ(),
+		Version:         version(),
+		Terminal:        term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
+		Width:           width(),
+		Signatures:      executors.Signatures(steps.New(steps.Builtin()), onnxruntime.New(onnxruntime.Options{})),
+		Clock:           func() time.Duration { return time.Since(start) },
+		CPUClock:        threadClock(),
+		RelaxTimerSlack: relaxTimerSlack,
+		TuneProcessors:  osutil.FollowProcessors,
 	}
 	if !embedded.LeftOut {
 		d.Start, d.Temporal = local.Start, local.Temporal

@@ -84,7 +84,7 @@ func TestExecutorsOfOlderGenerationsServe(t *testing.T) {
 		d.Register(dispatcher.Introduction{Name: fmt.Sprint("e", n), Service: "p", Host: "h", Device: fmt.Sprint(n)}, true)
 	}
 	down := func(g *dispatcher.Generation) bool {
-		_, down := d.Down(g, 0)
+		_, down := d.Unavailable(g, 0)
 		return down
 	}
 	g3, g2, g1 := compile(3), compile(2), compile(1)

@@ -78,7 +78,7 @@ func eventually(t *testing.T, what func() bool) {
 	require.Eventually(t, what, time.Minute, 5*time.Millisecond)
 }
 
-func list(t *testing.T, d Driver) []Made {
+func list(t *testing.T, d Driver) []HostRecord {
 	t.Helper()
 	all, err := d.List()
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestAProcessIsAdoptedAndEnded(t *testing.T) {
 	assert.Equal(t, of.PID, group, "a group of its own")
 
 	next := processesAt(t, folder)
-	assert.Equal(t, []Made{{Name: "cpu-1"}}, list(t, next))
+	assert.Equal(t, []HostRecord{{Name: "cpu-1"}}, list(t, next))
 	require.NoError(t, next.Delete(t.Context(), "cpu-1"))
 	assert.Empty(t, list(t, next))
 	assert.Empty(t, began(of.PID))
@@ -120,7 +120,7 @@ func TestAProcessThatDoesNotEndIsKilled(t *testing.T) {
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.ErrorContains(t, d.Delete(late, "cpu-1"), "has not ended yet")
-	assert.Equal(t, []Made{{Name: "cpu-1", Going: true}}, list(t, d), "it is not forgotten")
+	assert.Equal(t, []HostRecord{{Name: "cpu-1", Going: true}}, list(t, d), "it is not forgotten")
 	require.NoError(t, d.Delete(t.Context(), "cpu-1"))
 	assert.Empty(t, list(t, d))
 }
@@ -183,14 +183,14 @@ func TestCommands(t *testing.T) {
 	d := commandsAt(t, folder, "touch "+there+"/$0", "rm "+there+"/$0", time.Minute)
 	require.NoError(t, d.Create(t.Context(), "cpu-1"))
 	assert.FileExists(t, filepath.Join(there, "cpu-1"))
-	assert.Equal(t, []Made{{Name: "cpu-1"}}, list(t, d))
+	assert.Equal(t, []HostRecord{{Name: "cpu-1"}}, list(t, d))
 
 	broken := commandsAt(t, folder, "echo no quota left >&2; exit 3", "echo the cloud is away; exit 4", time.Minute)
 	assert.ErrorContains(t, broken.Create(t.Context(), "cpu-2"), "exit status 3: no quota left")
 	assert.ErrorContains(t, broken.Delete(t.Context(), "cpu-1"), "exit status 4: the cloud is away")
 	all := list(t, d)
 	require.Len(t, all, 2)
-	assert.Equal(t, Made{Name: "cpu-1", Going: true}, all[0], "what could not be deleted is not forgotten")
+	assert.Equal(t, HostRecord{Name: "cpu-1", Going: true}, all[0], "what could not be deleted is not forgotten")
 	assert.Contains(t, all[1].Ended, "no quota left", "nor what could not be made")
 
 	require.NoError(t, d.Delete(t.Context(), "cpu-1"))

@@ -163,7 +163,7 @@ func (p *processes) end(ctx context.Context, name string, of record) error {
 
 // List says of a process that runs no more what it wrote last, and bounds the logs of the
 // others.
-func (p *processes) List() ([]Made, error) {
+func (p *processes) List() ([]HostRecord, error) {
 	return p.list(func(name string, of record) string {
 		if lives(of) {
 			_ = osutil.TrimLog(p.log(name)) // what does not go now goes with the next look
@@ -213,7 +213,7 @@ func (c *commands) Delete(ctx context.Context, name string) error {
 
 // List says of a host whose command has neither succeeded nor failed that it was not
 // finished; while it runs, who has called Create knows better.
-func (c *commands) List() ([]Made, error) {
+func (c *commands) List() ([]HostRecord, error) {
 	return c.list(func(_ string, of record) string {
 		if of.Made {
 			return ""

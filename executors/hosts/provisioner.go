@@ -194,11 +194,11 @@ type Driver interface {
 	Delete(ctx context.Context, name string) error
 
 	// List is what was made and is not deleted, sorted by name.
-	List() ([]Made, error)
+	List() ([]HostRecord, error)
 }
 
-// Made is a host as its driver remembers it.
-type Made struct {
+// HostRecord is a host as its driver remembers it.
+type HostRecord struct {
 	Name  string
 	Since time.Time // it was begun
 	Ended string    // why it lives no more, or never did; empty where it may live
@@ -275,12 +275,12 @@ func (r records) forget(name string) error {
 }
 
 // list reads all; ended says of a host that was made why it lives no more.
-func (r records) list(ended func(name string, of record) string) ([]Made, error) {
+func (r records) list(ended func(name string, of record) string) ([]HostRecord, error) {
 	entries, err := os.ReadDir(r.folder)
 	if err != nil {
 		return nil, fmt.Errorf("hosts: %w", err)
 	}
-	var all []Made
+	var all []HostRecord
 	var wrong []error
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ending)
@@ -292,14 +292,14 @@ func (r records) list(ended func(name string, of record) string) ([]Made, error)
 		case err != nil:
 			wrong = append(wrong, err)
 		case known:
-			m := Made{Name: name, Since: of.Since, Going: of.Going}
+			m := HostRecord{Name: name, Since: of.Since, Going: of.Going}
 			if m.Ended = of.Failure; m.Ended == "" {
 				m.Ended = ended(name, of)
 			}
 			all = append(all, m)
 		}
 	}
-	slices.SortFunc(all, func(a, b Made) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b HostRecord) int { return strings.Compare(a.Name, b.Name) })
 	return all, errors.Join(wrong...)
 }
 

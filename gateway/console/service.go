@@ -73,8 +73,8 @@ func (c *Console) service(s snapshot, status workflows.Status) servicePage {
 	for line := range strings.Lines(status.Remarks()) {
 		page.Remarks = append(page.Remarks, strings.TrimSpace(line))
 	}
-	if status.Asked != nil {
-		page.Asked = strings.TrimSpace(status.Asked.Describe())
+	if status.Requested != nil {
+		page.Asked = strings.TrimSpace(status.Requested.Describe())
 	}
 	if status.Trial != nil {
 		page.Trial = strings.TrimSpace(status.Trial.Describe())

@@ -119,7 +119,7 @@ func (d *Drift) Observe(m Measures) Advice {
 	d.Options = d.Options.withDefaults()
 	begin, span := m.since(d.Last)
 	if span <= 0 || !(m.Offered >= 0) || math.IsInf(m.Offered, 1) {
-		return d.stay(0)
+		return d.noChange(0)
 	}
 	d.Last = m.To
 	d.Smooth += (m.Offered - d.Smooth) * (1 - math.Exp(-3*span.Seconds()/d.Options.Hold.Seconds()))
@@ -128,7 +128,7 @@ func (d *Drift) Observe(m Measures) Advice {
 	}
 	d.Seen += m.Offered * span.Seconds()
 	if d.side(m.Offered) != d.Side {
-		return d.stay(m.To.Sub(d.Since)) // a burst that is over, or a lull
+		return d.noChange(m.To.Sub(d.Since)) // a burst that is over, or a lull
 	}
 	return d.advice(m.To)
 }
@@ -145,14 +145,14 @@ func (d *Drift) Away() *Advice {
 	return &Advice{Reschedule: true, Rate: d.Smooth, Planned: d.Planned, Held: held}
 }
 
-func (d *Drift) stay(held time.Duration) Advice {
+func (d *Drift) noChange(held time.Duration) Advice {
 	return Advice{Rate: d.Planned, Planned: d.Planned, Held: held}
 }
 
 func (d *Drift) advice(now time.Time) Advice {
 	held := now.Sub(d.Since)
 	if d.Side == 0 || held < d.Options.Hold || now.Before(d.Quiet) || d.chance(held) {
-		return d.stay(held)
+		return d.noChange(held)
 	}
 	a := Advice{Reschedule: true, Rate: d.Seen / held.Seconds(), Planned: d.Planned, Held: held}
 	if a.Ahead = d.Options.Ahead; a.Ahead > 0 && d.Side > 0 {

@@ -42,7 +42,7 @@ func TestDriftAdvisesAfterTheHoldTime(t *testing.T) {
 	assert.Equal(t, 50*time.Second, at[0], "20 s as planned, then 30 s away")
 	assert.InDelta(t, 18.2, advice[0].Rate, 1e-9)
 	assert.Equal(t, "rate 18.2/s for 30s, planned 10/s", advice[0].Describe())
-	assert.Equal(t, "rate as planned, 10/s", d.stay(0).Describe())
+	assert.Equal(t, "rate as planned, 10/s", d.noChange(0).Describe())
 }
 
 func TestDriftCountsOverlappingSpansOnce(t *testing.T) {

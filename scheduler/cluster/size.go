@@ -180,15 +180,15 @@ func (s *sizer) finish(devices int, out *Plan) (factor float64, err error) {
 		out.Pipelines[i].Attainment = s.result.Pipelines[k].Attainment
 		out.Attainment = min(out.Attainment, out.Pipelines[i].Attainment)
 	}
-	if factor, err = s.bears(devices); known(err) {
+	if factor, err = s.maxRateFactor(devices); known(err) {
 		s.cut, factor, err = true, 1, nil
 	}
 	return factor, err
 }
 
-// bears is the factor by which all rates may be multiplied so that every pipeline
+// maxRateFactor is the factor by which all rates may be multiplied so that every pipeline
 // still attains what is asked for.
-func (s *sizer) bears(devices int) (float64, error) {
+func (s *sizer) maxRateFactor(devices int) (float64, error) {
 	total, strictest := 0.0, simulate.DefaultAttainment
 	for i, l := range s.loads {
 		total += l.Rate
@@ -221,7 +221,7 @@ func (p *Problem) tooFew(s *sizer, devices int) string {
 	if devices < s.least {
 		return text + fmt.Sprintf(": no dispatcher serves them with less than %d", s.least)
 	}
-	if factor, err := s.bears(devices); err == nil {
+	if factor, err := s.maxRateFactor(devices); err == nil {
 		text += fmt.Sprintf("; these bear %s of the rates. Allow more devices, lower the rates, or allow more time", quantity.Percent(factor))
 	}
 	return text

@@ -36,7 +36,7 @@ type Kind uint8
 // The events that a driver reports.
 const (
 	Arrive       Kind = iota + 1 // Request is ready for the module
-	Cancel                       // Request.ID is no longer wanted; in a pool its Class and Deadline, if set, find it faster
+	Cancel                       // Request.ID is no longer wanted; in a cluster its Class and Deadline, if set, find it faster
 	ExecutorUp                   // Executor of Group is ready and idle
 	ExecutorFree                 // Executor has finished its batch
 	ExecutorGone                 // Executor takes no more batches
@@ -89,7 +89,7 @@ type Action struct {
 	Group    int32
 	Class    int32 // with Start: the Class that all requests of Batch have
 	Batch    []RequestID
-	At       Time // with SetTimer, Ask and Need; with Start only where a pool has a Delay: when the batch begins
+	At       Time // with SetTimer, Ask and Need; with Start only where a cluster has a Delay: when the batch begins
 	Due      Time // with Ask: when the first request of the batch is to be done; the device goes to what is due first. With Start, on a shared device: when the batch is to be done by the plan; 0 leaves that to the driver
 	Request  RequestID
 
@@ -115,13 +115,13 @@ type Policy interface {
 	Describe() string
 }
 
-// DefaultMaxPoolQueue bounds the waiting requests of a pool where Options
+// DefaultMaxQueue bounds the waiting requests of a policy where its Options
 // do not. Deadlines keep queues far shorter; the bound is for memory's sake.
-const DefaultMaxPoolQueue = 1 << 20
+const DefaultMaxQueue = 1 << 20
 
-// MaxPoolBatch is the largest batch that a pool forms; longer tables of
+// MaxBatch is the largest batch that a policy forms; longer tables of
 // durations are cut there.
-const MaxPoolBatch = 1 << 14
+const MaxBatch = 1 << 14
 
 // Delay is the time that a batch of b takes to reach its executor: Control +
 // b·PerRequest (Symphony, section 4.6 and figure 13).

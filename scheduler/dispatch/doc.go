@@ -24,8 +24,8 @@
 //     with the open batches ordered by due date.
 //   - package roundrobin, for comparison: requests, or batches in the paper's order, to executors in
 //     turn.
-//   - package shared, policies over a pool of devices: adaptive, the default
-//     there, deferred (Symphony), and the baselines eager, clockwork and nexus.
+//   - package shared, policies of clusters: adaptive, the default there,
+//     deferred (Symphony), and the baselines eager, clockwork and nexus.
 //     UpperLimit in experiments bounds what any of them can reach.
 //   - package matching, Kairos: queries of different sizes to instances that
 //     differ, by assignment at least cost (Assignment).
@@ -34,8 +34,8 @@
 //   - package grouped, HarmonyBatch: one queue per group of applications, a
 //     timeout per application.
 //
-// Package factory makes any of them from data, for all drivers. Package fleet,
-// measure and agenda are what policies are built from.
+// Package factory makes any of them from data, for all drivers. Fleet, Agenda, Meter
+// and Pace are what policies are built from.
 //
 // A driver calls Step from one goroutine at a time. Batches in actions alias
 // memory of the policy and hold until the next Step.

@@ -42,14 +42,14 @@ func (d driver) affordable(p Problem) (Problem, error) {
 		if first == nil {
 			first = &out
 		}
-		left = relieved(left, short, d.planOnce)
+		left = withoutKind(left, short, d.planOnce)
 	}
 	return left, nil
 }
 
-// relieved forbids a kind that is short to the module that makes the cheapest
+// withoutKind forbids a kind that is short to the module that makes the cheapest
 // plan without it, or to all where no single one can do without.
-func relieved(p Problem, short []shortage, solve func(Problem) (Plan, error)) Problem {
+func withoutKind(p Problem, short []shortage, solve func(Problem) (Plan, error)) Problem {
 	best, least := Problem{}, math.Inf(1)
 	for i := range p.Pipeline.Modules {
 		trial, ok := p.forbidding(i, short[0].hardware)
@@ -255,7 +255,7 @@ func (d driver) fitsCount(p Problem) bool {
 		if len(short) == 0 {
 			return true
 		}
-		p = relieved(p, short, d.planOnce)
+		p = withoutKind(p, short, d.planOnce)
 	}
 	return false
 }

@@ -132,11 +132,11 @@ func (p *Prepared) Certify(out *Plan, bound float64, restriction string) {
 	}
 }
 
-// Lend gives what paths leave of the objective to groups on devices of their own that
+// DistributeSlack gives what paths leave of the objective to groups on devices of their own that
 // give each request a batch of its own, up to the time between two requests; true where
 // it did. The promise needs no window there, but where batches take longer than their
 // profile, or requests come closer together, one keeps it all the same.
-func (p *Prepared) Lend(sets []Schedule) (lent bool) {
+func (p *Prepared) DistributeSlack(sets []Schedule) (lent bool) {
 	var list []int
 	for i := range sets {
 		if a := sets[i].OwnGroup(); a != nil && a.Worst-a.Duration < p.Modules[i].WholeGap() {

@@ -157,7 +157,7 @@ func (d driver) scheduleModules(p Problem, b Budgets) (Plan, error) {
 		if first == nil {
 			first = &out
 		}
-		left = relieved(left, short, func(p Problem) (Plan, error) { return d.schedule(p, b) })
+		left = withoutKind(left, short, func(p Problem) (Plan, error) { return d.schedule(p, b) })
 	}
 }
 

@@ -65,9 +65,9 @@ func mayMiss(p *pipelines.Pipeline) float64 {
 	return 1 - p.Attainment
 }
 
-// withstand is base, a plan that knows nothing of interruptions, where it bears them,
+// addSpares is base, a plan that knows nothing of interruptions, where it bears them,
 // and otherwise the cheapest plan found that does.
-func withstand(p plan.Problem, o plan.Options, base plan.Plan) plan.Plan {
+func addSpares(p plan.Problem, o plan.Options, base plan.Plan) plan.Plan {
 	a := interrupted(&p)
 	if base.Status == plan.Infeasible || a.of(&base) == 0 {
 		return base
@@ -75,7 +75,7 @@ func withstand(p plan.Problem, o plan.Options, base plan.Plan) plan.Plan {
 	if base.CostModel == plan.CostProportional {
 		return a.inProportion(p, o)
 	}
-	if allowed := a.allowed(&p, &base); a.bear(&p, &base, allowed, 0) {
+	if allowed := a.allowed(&p, &base); a.keepsWithin(&p, &base, allowed, 0) {
 		return base
 	}
 	start, surcharges := watch(o), [...]float64{1, 1.5, 2.5} // times the price of a device that is taken back
@@ -169,7 +169,7 @@ func bearAll(problems []plan.Problem, plans []plan.Plan) bool {
 			continue
 		}
 		proportional := plans[i].CostModel == plan.CostProportional
-		all = !proportional && a.bear(p, &plans[i], a.allowed(p, &plans[i]), 0) && all
+		all = !proportional && a.keepsWithin(p, &plans[i], a.allowed(p, &plans[i]), 0) && all
 	}
 	return all
 }
@@ -278,10 +278,10 @@ func cheapest(groups []standing, allowed float64) choice {
 	return front[len(front)-1]
 }
 
-// bear gives a plan the spare machines that it needs, at most so many a group, and
+// keepsWithin gives a plan the spare machines that it needs, at most so many a group, and
 // says what it misses then. It is false where that is more than allowed, or the
 // devices that exist are not enough.
-func (a away) bear(p *plan.Problem, out *plan.Plan, allowed float64, most int) bool {
+func (a away) keepsWithin(p *plan.Problem, out *plan.Plan, allowed float64, most int) bool {
 	groups := a.standings(p, out, most)
 	if len(groups) == 0 {
 		return true
@@ -329,7 +329,7 @@ func (a away) attempt(p plan.Problem, o plan.Options, surcharge, allowed float64
 		return out
 	}
 	reprice(&out, p.Hardware)
-	if !a.bear(&p, &out, allowed, mostSpared) {
+	if !a.keepsWithin(&p, &out, allowed, mostSpared) {
 		out.Status = plan.Infeasible
 	}
 	return out

@@ -28,7 +28,7 @@ import (
 // (see scheduleModules). Where the plan keeps headroom it says what that costs:
 // the difference to a plan without, both for even arrivals. On hardware that is
 // taken back it has the machines to spare that its attainment needs.
-func Solve(p plan.Problem, o plan.Options) plan.Plan { return withstand(p, o, solve(p, o)) }
+func Solve(p plan.Problem, o plan.Options) plan.Plan { return addSpares(p, o, solve(p, o)) }
 
 // solve knows nothing of interruptions.
 func solve(p plan.Problem, o plan.Options) plan.Plan {
@@ -66,7 +66,7 @@ func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 	}
 	alone, stay := make([]plan.Plan, len(problems)), make([]plan.Problem, len(problems))
 	for i, p := range problems {
-		alone[i], stay[i] = withstand(p, o, plans[i]), lasting(p, interrupted(&p))
+		alone[i], stay[i] = addSpares(p, o, plans[i]), lasting(p, interrupted(&p))
 	}
 	if together := solveAll(stay, o); cheaper(together, alone) {
 		return together
@@ -142,13 +142,13 @@ func margin(p plan.Problem, o plan.Options, out *plan.Plan, cost float64) {
 		return
 	}
 	if without := policies.Solve(p.Relaxed(), o); without.Status != plan.Infeasible {
-		more := dearer(cost, without.Cost)
+		more := extraCost(cost, without.Cost)
 		out.HeadroomCost = &more
 	}
 }
 
-// dearer is by how much one cost is above another, beyond rounding.
-func dearer(cost, than float64) float64 {
+// extraCost is by how much one cost is above another, beyond rounding.
+func extraCost(cost, than float64) float64 {
 	const rounding = 1e-9
 	if cost <= than*(1+rounding) {
 		return 0
@@ -168,7 +168,7 @@ func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
 	}
 	for i, without := range policies.SolveAll(relaxed, o) {
 		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
-			more := dearer(plans[i].Cost, without.Cost)
+			more := extraCost(plans[i].Cost, without.Cost)
 			plans[i].HeadroomCost = &more
 		}
 	}

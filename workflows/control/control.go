@@ -268,7 +268,7 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 		case ctx.Err() == nil || s.Phase == "":
 			return seen, err
 		}
-		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Asked != nil, len(s.Decisions), s.Failure != nil); now != last && progress != nil {
+		if now := fmt.Sprint(s.Phase, s.Generation, s.Serving, s.Requested != nil, len(s.Decisions), s.Failure != nil); now != last && progress != nil {
 			last = now
 			progress(s)
 		}

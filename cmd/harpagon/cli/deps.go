@@ -45,13 +45,13 @@ type Deps struct {
 	// completion. Nil asks the system.
 	Running func(ctx context.Context, state string) ([]string, error)
 
-	// Loosen lets the sleeps of a process that serves end late, and may start the
+	// RelaxTimerSlack lets the sleeps of a process that serves end late, and may start the
 	// program anew in its place for that. Nil leaves them.
-	Loosen func()
+	RelaxTimerSlack func()
 
-	// Follow keeps a process that serves or loads on as few processors as it needs until
+	// TuneProcessors keeps a process that serves or loads on as few processors as it needs until
 	// ctx ends. Nil leaves them.
-	Follow func(ctx context.Context)
+	TuneProcessors func(ctx context.Context)
 
 	// Start starts a whole system, with Temporal in a process of its own. Nil says that this program
 	// was built without it.

@@ -94,7 +94,7 @@ func TestTextFitsTheWidth(t *testing.T) {
 		append([]string{"simulate", "--duration", "2s"}, in(examples, "functions")...),
 		append([]string{"simulate", "--duration", "2s", "--policy", "kairos"}, in(examples, "pool/rm2")...),
 		append([]string{"simulate", "--duration", "2s"}, in(library, "hardware.hcl", "face.hcl", "pose.hcl")...),
-		append([]string{"simulate", "--pool", "v100=4", "--duration", "2s"}, in(library, "hardware.hcl", "face.hcl", "pose.hcl")...),
+		append([]string{"simulate", "--devices", "v100=4", "--duration", "2s"}, in(library, "hardware.hcl", "face.hcl", "pose.hcl")...),
 		append([]string{"validate"}, in(examples, "traffic", "emulated", "pool", "functions")...),
 		{"engines"}, {"version"}, {"schema"}, {"--help"},
 	}
@@ -144,10 +144,10 @@ func talkative() control.Status {
 		Kind: pipelines.KindPipeline, Name: "a-pipeline-with-a-long-name", Phase: workflows.Serving, Generation: 12345, Serving: 12345,
 		Rate: 123456.7, Cost: 12345.6789, Cause: long, Policy: "harpagon", CostModel: "proportional", Dispatch: "adaptive",
 		Failure: &workflows.Failure{Generation: 12346, Reason: long}, Disturbed: long,
-		Asked:    &workflows.Asked{Generation: 12346, Rate: 234567.8, Cause: long},
-		Arrivals: &autoscale.ArrivalsAdvice{Side: 1, Variation: 12.3456, Held: time.Hour, Attainment: 0.12345},
-		Away:     &autoscale.Advice{Reschedule: true, Rate: 1234.567, Planned: 123.4567, Held: time.Hour},
-		Measures: &autoscale.Measures{Offered: 123456.7, Attainment: 0.12345, Latency: p, Invalid: 1234567},
+		Requested: &workflows.PendingChange{Generation: 12346, Rate: 234567.8, Cause: long},
+		Arrivals:  &autoscale.ArrivalsAdvice{Side: 1, Variation: 12.3456, Held: time.Hour, Attainment: 0.12345},
+		Away:      &autoscale.Advice{Reschedule: true, Rate: 1234.567, Planned: 123.4567, Held: time.Hour},
+		Measures:  &autoscale.Measures{Offered: 123456.7, Attainment: 0.12345, Latency: p, Invalid: 1234567},
 	}
 	plan := plan.Plan{Pipeline: s.Name, Status: plan.Feasible, SLO: 400 * ms, Cost: 1234.5}
 	for i := range 9 {

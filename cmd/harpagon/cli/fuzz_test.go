@@ -16,7 +16,7 @@ import (
 // FuzzReadPlanFile reads any text, and what plan --out wrote with a part replaced by it: a
 // file is taken only by the digest of what it says.
 func FuzzReadPlanFile(f *testing.F) {
-	file := planFile{Plans: []plan.Plan{{Pipeline: "p", Modules: []plan.Module{{Name: "m"}}}}, Made: &Made{Version: "v", Generations: map[string]int{"p": 1}}}
+	file := planFile{Plans: []plan.Plan{{Pipeline: "p", Modules: []plan.Module{{Name: "m"}}}}, Made: &PlanOrigin{Version: "v", Generations: map[string]int{"p": 1}}}
 	sealed, err := Sealed(&file, file.Made)
 	require.NoError(f, err)
 	f.Add(sealed, uint(0), uint(0))

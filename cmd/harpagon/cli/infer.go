@@ -29,7 +29,7 @@ func newInferCommand(d *Deps) *cobra.Command {
 	var f inferFlags
 	c := &cobra.Command{
 		Use:   "infer PIPELINE --input NAME=FILE",
-		Short: "Ask a running pipeline once",
+		Short: "Send one inference request",
 		Long: `Sends one request to a running pipeline and prints the answer, and where its
 time went.
 

@@ -92,8 +92,8 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 			return err
 		}
 		defer client.Close()
-		if d.Follow != nil { // it leaves more to what it measures on the same machine
-			d.Follow(c.Context())
+		if d.TuneProcessors != nil { // it leaves more to what it measures on the same machine
+			d.TuneProcessors(c.Context())
 		}
 		return f.run(c.Context(), d, client, args[0])
 	}
@@ -162,7 +162,7 @@ func (f *loadFlags) objective(name string, told time.Duration) (time.Duration, e
 	case told > 0:
 		return told, nil
 	}
-	return 0, fmt.Errorf("the server tells no objective of %s: say one, as in --slo 300ms", name)
+	return 0, fmt.Errorf("server reports no latency objective for %s; pass --slo, as in --slo 300ms", name)
 }
 
 // requests makes what the load goes through.

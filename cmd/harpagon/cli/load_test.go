@@ -21,7 +21,7 @@ import (
 )
 
 // plainServer answers no more than the Open Inference Protocol asks for: it has
-// no list of models, tells no objective and leaves the batch dimension open.
+// no list of models, reports no objective and leaves the batch dimension open.
 func plainServer(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
@@ -61,7 +61,7 @@ func TestLoadsAnyServerOfTheProtocol(t *testing.T) {
 		args []string
 		says string
 	}{
-		{"without an objective", nil, "the server tells no objective of scores: say one, as in --slo 300ms"},
+		{"without an objective", nil, "server reports no latency objective for scores; pass --slo, as in --slo 300ms"},
 		{"an objective below zero", []string{"--slo", "-1s"}, "longer than nothing"},
 		{"with one", []string{"--slo", "1m"}, ""},
 	} {

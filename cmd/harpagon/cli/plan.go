@@ -41,7 +41,7 @@ type Plans struct {
 	Clusters  []cluster.Plan   `json:"clusters,omitempty"`
 
 	// Made is there in the file of --out.
-	Made *Made `json:"made,omitempty"`
+	Made *PlanOrigin `json:"made,omitempty"`
 
 	// Changes is what the plans change of the system on the state folder.
 	Changes []planChange `json:"changes,omitempty"`
@@ -280,11 +280,11 @@ func (f *planFlags) keep(all Plans) (changed bool, err error) {
 }
 
 // made notes what the plans were made from.
-func (f *planFlags) made(ctx context.Context, x *Declaration, paths []string, specs []scheduler.Spec, fleet scheduler.Fleet, runs bool) (*Made, error) {
+func (f *planFlags) made(ctx context.Context, x *Declaration, paths []string, specs []scheduler.Spec, fleet scheduler.Fleet, runs bool) (*PlanOrigin, error) {
 	if !runs {
-		return newMade(x, &f.planning, paths, specs, nil)
+		return newPlanOrigin(x, &f.planning, paths, specs, nil)
 	}
-	m, err := newMade(x, &f.planning, paths, specs, &fleet)
+	m, err := newPlanOrigin(x, &f.planning, paths, specs, &fleet)
 	if err != nil {
 		return nil, err
 	}

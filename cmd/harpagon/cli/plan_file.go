@@ -22,9 +22,9 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// Made says what the plans of a file were made from, so that apply --plan can tell
+// PlanOrigin says what the plans of a file were made from, so that apply --plan can tell
 // whether they still hold.
-type Made struct {
+type PlanOrigin struct {
 	Version     string             `json:"version"` // of the program
 	Paths       []string           `json:"paths"`   // of the declaration
 	Vars        []string           `json:"vars,omitempty"`
@@ -36,9 +36,9 @@ type Made struct {
 	Digest      string             `json:"digest"`            // of the file
 }
 
-// newMade notes what plans are made from.
-func newMade(x *Declaration, f *PlanningFlags, paths []string, specs []scheduler.Spec, fleet *scheduler.Fleet) (*Made, error) {
-	m := &Made{Version: x.Deps.Version, Vars: x.Vars, Planning: f.Given, Declared: digest(specs), Generations: map[string]int{}}
+// newPlanOrigin notes what plans are made from.
+func newPlanOrigin(x *Declaration, f *PlanningFlags, paths []string, specs []scheduler.Spec, fleet *scheduler.Fleet) (*PlanOrigin, error) {
+	m := &PlanOrigin{Version: x.Deps.Version, Vars: x.Vars, Planning: f.Given, Declared: digest(specs), Generations: map[string]int{}}
 	if fleet != nil {
 		m.Fleet = digest(fleet)
 	}
@@ -55,7 +55,7 @@ func newMade(x *Declaration, f *PlanningFlags, paths []string, specs []scheduler
 }
 
 // Look notes which generations of the services are in force.
-func (m *Made) Look(ctx context.Context, commands *control.Control, specs []scheduler.Spec) (err error) {
+func (m *PlanOrigin) Look(ctx context.Context, commands *control.Control, specs []scheduler.Spec) (err error) {
 	m.Generations, err = generations(ctx, commands, specs)
 	return err
 }
@@ -69,8 +69,8 @@ func generations(ctx context.Context, commands *control.Control, specs []schedul
 		case errors.Is(err, control.ErrNotFound):
 		case err != nil:
 			return nil, err
-		case s.Asked != nil:
-			all[spec.Name()] = s.Asked.Generation
+		case s.Requested != nil:
+			all[spec.Name()] = s.Requested.Generation
 		default:
 			all[spec.Name()] = s.Generation
 		}
@@ -93,11 +93,11 @@ type planFile struct {
 	Pools     []pool.Plan      `json:"pools,omitempty"`
 	Functions []functions.Plan `json:"functions,omitempty"`
 	Clusters  []cluster.Plan   `json:"clusters,omitempty"`
-	Made      *Made            `json:"made,omitempty"`
+	Made      *PlanOrigin      `json:"made,omitempty"`
 }
 
 // Sealed writes a value with a field Made, which is given the digest of all of it.
-func Sealed(v any, made *Made) ([]byte, error) {
+func Sealed(v any, made *PlanOrigin) ([]byte, error) {
 	made.Digest = ""
 	for range 2 {
 		var text bytes.Buffer
@@ -216,7 +216,7 @@ func (f *planFile) Of(s scheduler.Spec) *scheduler.Plan {
 }
 
 // Declaration reads the files that the plans were made from.
-func (m *Made) Declaration(x *Declaration, f *PlanningFlags, state string) (*pipelines.Document, error) {
+func (m *PlanOrigin) Declaration(x *Declaration, f *PlanningFlags, state string) (*pipelines.Document, error) {
 	x.Vars, x.Files, f.Given = m.Vars, m.VarFiles, m.Planning
 	doc, err := f.Servable(x, m.Paths)
 	if err != nil {
@@ -237,7 +237,7 @@ func (m *Made) Declaration(x *Declaration, f *PlanningFlags, state string) (*pip
 }
 
 // Fresh says why the plans must not be applied to the system as it is now.
-func (m *Made) Fresh(ctx context.Context, d *Deps, commands *control.Control, state string, specs []scheduler.Spec) error {
+func (m *PlanOrigin) Fresh(ctx context.Context, d *Deps, commands *control.Control, state string, specs []scheduler.Spec) error {
 	now, err := generations(ctx, commands, specs)
 	if err != nil {
 		return err

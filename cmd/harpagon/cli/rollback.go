@@ -51,8 +51,8 @@ func (f *applyFlags) rollBack(ctx context.Context, d *Deps, commands *control.Co
 		return err
 	}
 	expect := status.Generation
-	if status.Asked != nil {
-		expect = status.Asked.Generation
+	if status.Requested != nil {
+		expect = status.Requested.Generation
 	}
 	reply, err := commands.Rollback(asking, name, workflows.RollbackRequest{To: to, Expect: expect, Reason: f.reason})
 	if err != nil {

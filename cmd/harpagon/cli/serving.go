@@ -26,10 +26,10 @@ import (
 // short, at half of the machine's, it is collected as often as it must be. What GOGC and
 // GOMEMLIMIT say goes before.
 //
-// Until ctx ends it runs on as few processors as it needs, where Deps.Follow says so.
+// Until ctx ends it runs on as few processors as it needs, where Deps.TuneProcessors says so.
 func (d *Deps) Settle(ctx context.Context) {
-	if d.Loosen != nil {
-		d.Loosen()
+	if d.RelaxTimerSlack != nil {
+		d.RelaxTimerSlack()
 	}
 	percent, most := garbage(os.Getenv, physical())
 	if percent != 0 {
@@ -38,8 +38,8 @@ func (d *Deps) Settle(ctx context.Context) {
 	if most != 0 {
 		debug.SetMemoryLimit(most)
 	}
-	if d.Follow != nil {
-		d.Follow(ctx)
+	if d.TuneProcessors != nil {
+		d.TuneProcessors(ctx)
 	}
 }
 

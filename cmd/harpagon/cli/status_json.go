@@ -96,7 +96,7 @@ func newServiceRow(s control.Status) serviceRow {
 	row := serviceRow{
 		Name: s.Name, Kind: string(s.Kind), Phase: string(s.Phase), Generation: s.Generation, Rate: s.Rate, Cost: s.Cost,
 		Policy: s.Policy, CostModel: s.CostModel,
-		Asked: newAskedRow(s.Asked), Trial: newTrialRow(s.Trial), Failure: failureText(s.Failure), Decisions: []decisionRow{},
+		Asked: newAskedRow(s.Requested), Trial: newTrialRow(s.Trial), Failure: failureText(s.Failure), Decisions: []decisionRow{},
 	}
 	switch p := s.Plan; {
 	case p == nil:
@@ -127,7 +127,7 @@ func newServiceRow(s control.Status) serviceRow {
 	return row
 }
 
-func newAskedRow(a *workflows.Asked) *askedRow {
+func newAskedRow(a *workflows.PendingChange) *askedRow {
 	if a == nil {
 		return nil
 	}

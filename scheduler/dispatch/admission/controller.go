@@ -212,15 +212,17 @@ func (c *Controller) Enter(number int) {
 	}
 }
 
-// Would says what Admit would. It counts the request only where that is a refusal,
-// after which Admit is not to be asked.
-func (c *Controller) Would(now Time, number int, deadline Time) bool {
+// Peek reports what Admit would, and counts nothing.
+func (c *Controller) Peek(now Time, number int, deadline Time) bool {
 	s := c.of(number)
-	if s == nil || c.inTime(now, s, deadline) {
-		return true
+	return s == nil || c.inTime(now, s, deadline)
+}
+
+// Reject counts a request that comes now as refused, without Admit.
+func (c *Controller) Reject(now Time, number int) {
+	if s := c.of(number); s != nil {
+		s.refuse(now)
 	}
-	s.refuse(now)
-	return false
 }
 
 func (c *Controller) inTime(now Time, s *service, deadline Time) bool {

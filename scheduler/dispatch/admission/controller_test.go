@@ -142,11 +142,11 @@ func TestTakesInWhatFindsAnIdleDevice(t *testing.T) {
 	}
 	require.InDelta(t, reserveMost, c.services[0].reserve, 0.01)
 	require.True(t, c.Admit(0, n, 15*ms))
-	assert.True(t, c.Would(0, n, 15*ms), "one of two devices idles")
+	assert.True(t, c.Peek(0, n, 15*ms), "one of two devices idles")
 	require.True(t, c.Admit(0, other, 15*ms))
 	c.enter(other, 0)
 	c.Start(0, other, 0, 0, 1)
-	assert.False(t, c.Would(0, n, 15*ms), "another service is on that one")
+	assert.False(t, c.Peek(0, n, 15*ms), "another service is on that one")
 }
 
 // A device that does 200 a second in full batches is pressed by half as many again, also where
@@ -177,7 +177,8 @@ func TestPressureFollowsWhatComes(t *testing.T) {
 	}
 	for range 10_000 { // refused, at 1000 a second
 		now += ms
-		c.Would(now, n, now+ms)
+		require.False(t, c.Peek(now, n, now+ms))
+		c.Reject(now, n)
 	}
 	assert.Equal(t, 1.0, s.pressure())
 }
@@ -363,7 +364,7 @@ func TestAnOutlierIsOutweighed(t *testing.T) {
 	for i := range 30 {
 		now = Time(i+1) * 300 * ms
 		require.True(t, c.Admit(now, n, now+100*ms), "one is always tried")
-		second := c.Would(now, n, now+100*ms)
+		second := c.Peek(now, n, now+100*ms)
 		c.Enter(n)
 		c.Learn(now+10*ms, n, 0, 0, 1, 10*ms, 10*ms)
 		c.Leave(now+10*ms, n, now+100*ms, InTime)

@@ -17,12 +17,12 @@ func TestRoomComesAsTimePasses(t *testing.T) {
 		require.True(t, c.Admit(now, n, due))
 		c.enter(n, 0)
 	}
-	assert.False(t, c.Would(now, n, due))
+	assert.False(t, c.Peek(now, n, due))
 	c.Start(now, n, 0, 0, 4)
-	assert.False(t, c.Would(now, n, due))
+	assert.False(t, c.Peek(now, n, due))
 	assert.True(t, c.Admit(now+5*ms, n, due+5*ms))
 	c.enter(n, 0)
-	assert.False(t, c.Would(now+5*ms, n, due+5*ms), "there was time for one more")
+	assert.False(t, c.Peek(now+5*ms, n, due+5*ms), "there was time for one more")
 }
 
 // What is above comes to a device when a batch there ends, and the device idles until then.
@@ -36,7 +36,7 @@ func TestADeviceIdlesUntilWorkComes(t *testing.T) {
 		require.True(t, c.Admit(0, n, 40*ms))
 		c.enter(n, 0)
 		c.Start(begun, n, 0, 0, 1)
-		assert.Equal(t, want, c.Would(begun, n, 40*ms), begun)
+		assert.Equal(t, want, c.Peek(begun, n, 40*ms), begun)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestBatchesBesideEachOther(t *testing.T) {
 		require.True(t, c.Admit(0, n, 60*ms))
 		c.enter(n, 0)
 	}
-	assert.False(t, c.Would(0, n, 60*ms))
+	assert.False(t, c.Peek(0, n, 60*ms))
 }
 
 // Where devices are quicker than they are judged by, they do not idle for it.

@@ -39,7 +39,7 @@ type Spec struct {
 	Grouped  *grouped.Options          `json:",omitempty"`
 }
 
-// Shared is a policy over a shared pool of devices.
+// Shared is a policy of a cluster: any device runs any model.
 type Shared struct {
 	Name string // one of shared.Names, with variants or without
 	shared.Options

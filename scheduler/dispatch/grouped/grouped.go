@@ -23,18 +23,18 @@ type Options struct {
 	Groups []Group
 
 	// MaxQueue is the most requests that may wait, of all groups together; one
-	// more is dropped as Full. 0 means DefaultMaxPoolQueue.
+	// more is dropped as Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 }
 
-// FunctionGroup is the applications of one queue.
+// Group is the applications of one queue.
 type Group struct {
 	Batch        int           // requests in a full batch; at least 1
 	Duration     time.Duration // the longest that a batch takes
 	Applications []Application
 }
 
-// Waiting says how long the requests of one application wait.
+// Application says how long the requests of one application wait.
 type Application struct {
 	Class   int32         // that its requests have
 	Timeout time.Duration // the longest wait for the batch to fill
@@ -111,11 +111,11 @@ type groupQueue struct {
 func New(o Options) dispatch.Policy {
 	p := &grouped{fleet: dispatch.NewFleet(max(1, len(o.Groups))), wakes: dispatch.NewAgenda(len(o.Groups)), max: o.MaxQueue, armed: never}
 	if p.max <= 0 {
-		p.max = dispatch.DefaultMaxPoolQueue
+		p.max = dispatch.DefaultMaxQueue
 	}
 	largest := 1
 	for i, g := range o.Groups {
-		q := groupQueue{batch: min(max(1, g.Batch), dispatch.MaxPoolBatch), duration: max(0, g.Duration)}
+		q := groupQueue{batch: min(max(1, g.Batch), dispatch.MaxBatch), duration: max(0, g.Duration)}
 		largest = max(largest, q.batch)
 		p.groups = append(p.groups, q)
 		for _, a := range g.Applications {

@@ -45,7 +45,7 @@ type InstanceType struct {
 	Latency pipelines.Latency
 }
 
-// MatchingOptions configures policy matching.
+// Options configures policy matching.
 type Options struct {
 	// Types are the kinds of instances; an executor's Group is a place in it.
 	Types []InstanceType
@@ -72,7 +72,7 @@ type Options struct {
 	Safety float64
 
 	// MaxQueue is the most requests that may wait; one more is dropped as Full.
-	// 0 means DefaultMaxPoolQueue.
+	// 0 means DefaultMaxQueue.
 	MaxQueue int
 
 	// Instances and Width bound a decision. It looks at that many instances,
@@ -105,7 +105,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// NewMatching builds the query distribution of Kairos (section 5.1): whenever
+// New builds the query distribution of Kairos (section 5.1): whenever
 // an instance idles, waiting queries are paired with instances at the least sum
 // of costs, and pairs whose instance idles start. The cost of a pair is the
 // time until the instance would have served the query (the rest of what it does
@@ -134,7 +134,7 @@ func New(o Options) (dispatch.Policy, error) {
 	}
 	copy(p.coefficients, o.Coefficients)
 	if p.maxQueue <= 0 {
-		p.maxQueue = dispatch.DefaultMaxPoolQueue
+		p.maxQueue = dispatch.DefaultMaxQueue
 	}
 	if p.width <= 0 {
 		p.width = DefaultMatchWidth

@@ -6,30 +6,30 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// adaptive is Harpagon's own policy for a shared pool: see NewAdaptive.
+// adaptive is Harpagon's own policy for a cluster: see NewAdaptive.
 type adaptive struct {
-	pool
-	rules  adaptiveRules
-	ready  dispatch.Agenda // models that take any open executor, by the last instant to start
-	held   dispatch.Agenda // the others with requests, likewise
-	need   []float64
-	needed float64   // executors that all models need together, by their rates
-	losses losses    // of all models together
-	typic  float64   // smoothed duration of batches
-	sight  foresight `record:"-"`
+	base
+	rules         adaptiveRules
+	ready         dispatch.Agenda // models that take any open executor, by the last instant to start
+	held          dispatch.Agenda // the others with requests, likewise
+	need          []float64
+	needed        float64   // executors that all models need together, by their rates
+	losses        losses    // of all models together
+	meanBatchTime float64   // smoothed duration of batches
+	lookahead     lookahead `record:"-"`
 }
 
-// adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated pools of 1 to
-// 256 executors and 1 to 300 models, the last three over 16 pools of 2 to 16 executors and one model each; results
+// adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated clusters of 1 to
+// 256 executors and 1 to 300 models, the last three over 16 clusters of 2 to 16 executors and one model each; results
 // are flat around them.
 type adaptiveRules struct {
 	// A batch starts early when it holds
 	//
-	//	target·(start - startIdle·(share that idles) + startLoad·load + slender·crowd) - startPool·√(target/(executors + 2))
+	//	target·(start - startIdle·(share that idles) + startLoad·load + slender·crowd) - startCluster·√(target/(executors + 2))
 	//
 	// requests, or startBeta·beta·lambda; down to startRare·beta·lambda for one among many models that needs about an executor,
 	// the more the fewer executors there are and the less batching gains. For one that
-	// keeps an executor busy where the pool frees more than startCalm executors while one more request runs, the
+	// keeps an executor busy where the cluster frees more than startIdlePressure executors while one more request runs, the
 	// former alone counts: a batch that waits for the request still finds an executor then, and the others are not
 	// idle meanwhile. It is less where batching gains little (see weigh), and is divided by
 	//
@@ -38,7 +38,7 @@ type adaptiveRules struct {
 	// where requests come in bursts: others do idle between them, and more the more requests crowd.
 	// Where executors are to spare (see scarce) a batch is not made smaller by startRare, nor by startBursts or by how
 	// little batching gains.
-	start, startPool, startIdle, startLoad, startBeta, startRare, startCalm, startBursts float64
+	start, startCluster, startIdle, startLoad, startBeta, startRare, startIdlePressure, startBursts float64
 
 	// A first request stays if it allows a batch of
 	//
@@ -48,52 +48,52 @@ type adaptiveRules struct {
 	keep, keepQueue, keepGap float64
 
 	// Weights of the nearer and the farther half of the executors (see crowd), and the standard deviations by
-	// which fewer requests are counted on than come on average (see hope). All count less the more of
+	// which fewer requests are counted on than come on average (see rateMargin). All count less the more of
 	// a batch's time is fixed.
-	crowdNear, crowdFar, hope float64
+	crowdNear, crowdFar, rateMargin float64
 }
 
 func tunedRules() adaptiveRules {
 	return adaptiveRules{
-		start: 0.927, startPool: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startRare: 0.5, startCalm: 0.6, startBursts: 3,
+		start: 0.927, startCluster: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startRare: 0.5, startIdlePressure: 0.6, startBursts: 3,
 		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
-		crowdNear: 0.25, crowdFar: 0.25, hope: 1.7,
+		crowdNear: 0.25, crowdFar: 0.25, rateMargin: 1.7,
 	}
 }
 
 // Bounds of what adaptive looks at.
 const (
-	gapMost    = 4.0 // typical gaps between two free executors
-	loadMost   = 1.5
-	queueMost  = 3.0  // target batches
-	keepRound  = 0.25 // requests, before the least batch is rounded down
-	guardShare = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
-	startLeast = 0.5  // of the target batch, however many executors idle
-	fixedMost  = 0.45 // share of a batch's time that is fixed, from which on crowd and hope do not count
-	fixedKeep  = 0.1  // likewise, up to which fewer requests are given up for larger batches
-	fixedHold  = 0.2  // likewise, up to which the rest of a burst is waited for less
-	fixedAlone = 0.5  // share of the time of a batch of one that is fixed, up to which less is held back
-	rareLeast  = 0.5  // executors that a model needs of whose requests not all are waited for: so many
-	rareMost   = 2.0  // to fewer than so many
-	rareFew    = 8    // executors of a pool up to which that counts whole
-	calmScarce = 0.8  // executors that all models need, as a share of the pool, from which on calm counts whole
-	rareScarce = 0.6  // likewise, startRare
-	scarceOver = 0.15 // of the pool, by which they need less where neither counts
-	crowdMost  = 1.0  // times that executors return later than in turns, beyond which it is all the same
-	typicStep  = 0.05 // weight of a new batch in the typical duration
+	gapMost            = 4.0 // typical gaps between two free executors
+	loadMost           = 1.5
+	queueMost          = 3.0  // target batches
+	keepRound          = 0.25 // requests, before the least batch is rounded down
+	guardShare         = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
+	startLeast         = 0.5  // of the target batch, however many executors idle
+	fixedMost          = 0.45 // share of a batch's time that is fixed, from which on crowd and rateMargin do not count
+	fixedKeep          = 0.1  // likewise, up to which fewer requests are given up for larger batches
+	fixedHold          = 0.2  // likewise, up to which the rest of a burst is waited for less
+	fixedAlone         = 0.5  // share of the time of a batch of one that is fixed, up to which less is held back
+	rareLeast          = 0.5  // executors that a model needs of whose requests not all are waited for: so many
+	rareMost           = 2.0  // to fewer than so many
+	rareFew            = 8    // executors of a cluster up to which that counts whole
+	idlePressureScarce = 0.8  // executors that all models need, as a share of the cluster, from which on idlePressure counts whole
+	rareScarce         = 0.6  // likewise, startRare
+	scarceOver         = 0.15 // of the cluster, by which they need less where neither counts
+	crowdMost          = 1.0  // times that executors return later than in turns, beyond which it is all the same
+	meanBatchTimeStep  = 0.05 // weight of a new batch in the typical duration
 )
 
 // Shares of the requests lost, of all models together: up to the former as few requests are given up as batching
 // says, from the latter on as many as if batching gained most.
-const swampedFrom, swampedWhole = 0.01, 0.03
+const overloadFrom, overloadWhole = 0.01, 0.03
 
-// NewAdaptive builds Harpagon's own policy, the default for a shared pool: it
-// holds batches back as Symphony does, but by what the whole pool has before
+// NewAdaptive builds Harpagon's own policy, the default for a cluster: it
+// holds batches back as Symphony does, but by what the whole cluster has before
 // it.
 //
 //   - Every model has a target batch: what it collects at its rate when it is
 //     held as long as the deadline allows, l(b) + (b-1)/rate = SLO. Where the
-//     pool is too small for all rates, its share of the pool sets the rate. On
+//     cluster is too small for all rates, its share of the cluster sets the rate. On
 //     n executors near their capacity this is the staggered batch of Symphony's
 //     equation 2.
 //   - A batch that could not take in one more request starts on any free
@@ -101,14 +101,14 @@ const swampedFrom, swampedWhole = 0.01, 0.03
 //     request, it counts as such earlier, so that it is in line for the next
 //     executor before it is too late.
 //   - It starts earlier if it is full enough: with less of its target in a small
-//     pool, whose executors run dry and clog by turns, and the more executors
-//     idle, because idle time cannot be saved up; with more while the pool has
+//     cluster, whose executors run dry and clog by turns, and the more executors
+//     idle, because idle time cannot be saved up; with more while the cluster has
 //     much before it. Past a multiple of beta·lambda requests it does not
 //     wait, past a third of it where one of many models needs about an executor and
 //     there are few, or batching gains little, unless executors become free so often
 //     that waiting costs nothing.
 //     Of several models the one with the least time left goes first.
-//   - In a small pool it looks at when the executors return, and not only at how
+//   - In a small cluster it looks at when the executors return, and not only at how
 //     much they have to do: it starts with less when the next are about to, and
 //     with more when they are late.
 //   - It does not start early in the middle of a burst: where requests come
@@ -128,16 +128,16 @@ const swampedFrom, swampedWhole = 0.01, 0.03
 //     enough others wait; more of them when the line is long and the next
 //     executor far off, because then small batches cost most. So a burst costs
 //     its oldest requests and not the size of the batches behind it, and under
-//     overload batches stay near the target. In a small pool how many go is
+//     overload batches stay near the target. In a small cluster how many go is
 //     found by playing the next turns, since it is known when its executors
-//     will be free (see foresight).
+//     will be free (see lookahead).
 //   - A model that has lately lost more of its requests than all together gives
 //     up fewer and goes before others, as long as not much is lost at all: what
-//     the pool can bear, it bears for every model (see adaptive.go).
+//     the cluster can bear, it bears for every model (see adaptive.go).
 func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o, tunedRules()) }
 
 func newAdaptive(o Options, r adaptiveRules) *adaptive {
-	p := &adaptive{pool: newPool(o), rules: r}
+	p := &adaptive{base: newBase(o), rules: r}
 	n := len(p.models)
 	p.ready, p.held = dispatch.NewAgenda(n), dispatch.NewAgenda(n)
 	p.need = make([]float64, n)
@@ -205,7 +205,7 @@ func (p *adaptive) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch
 	return out
 }
 
-// aim sets the target batch of a model by its rate and its share of the pool.
+// aim sets the target batch of a model by its rate and its share of the cluster.
 func (p *adaptive) aim(class int32) {
 	m := &p.models[class]
 	budget := m.slo - p.margin
@@ -234,7 +234,7 @@ func (p *adaptive) aim(class int32) {
 }
 
 // weigh works out what larger batches gain: the part of the target batch's time that is fixed.
-func (m *poolModel) weigh() {
+func (m *modelState) weigh() {
 	x := max(2, m.target)
 	each := float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1)
 	m.fixed = max(0, float64(m.plan.of(1))-each) / 1e9
@@ -305,10 +305,10 @@ func (p *adaptive) refresh(class int32) {
 // the time until one should be, and those that are before it in line, beyond
 // the time that it has anyway once it is urgent.
 func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
-	if p.fleet.Opens > 0 || p.typic == 0 {
+	if p.fleet.Opens > 0 || p.meanBatchTime == 0 {
 		return 0
 	}
-	wait := dispatch.Time(p.typic / float64(max(1, p.fleet.Up)) * (guardShare + float64(p.ready.Len())))
+	wait := dispatch.Time(p.meanBatchTime / float64(max(1, p.fleet.Up)) * (guardShare + float64(p.ready.Len())))
 	return max(0, wait-slack)
 }
 
@@ -316,7 +316,7 @@ func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
 // which is seen without working out what is enough.
 func (p *adaptive) full(class int32, size int) bool {
 	m := &p.models[class]
-	if float64(size) < min(startLeast*m.aim*p.calm(m), p.rules.startRare*m.fixed*m.meter.Rate) {
+	if float64(size) < min(startLeast*m.aim*p.idlePressure(m), p.rules.startRare*m.fixed*m.meter.Rate) {
 		return false
 	}
 	return float64(size) >= p.enough(class)
@@ -331,11 +331,11 @@ func (p *adaptive) enough(class int32) float64 {
 	if m.slender > 0 {
 		share += m.slender * p.crowd()
 	}
-	b := m.aim*share - r.startPool*math.Sqrt(m.aim/(up+2))
+	b := m.aim*share - r.startCluster*math.Sqrt(m.aim/(up+2))
 	b = max(b, startLeast*m.aim)
 	need := p.need[class] * min(1, up/p.needed)
-	if need >= 1 && m.often*up > r.startCalm {
-		return b * p.calm(m)
+	if need >= 1 && m.often*up > r.startIdlePressure {
+		return b * p.idlePressure(m)
 	}
 	beta := r.startBeta
 	if need >= rareLeast && need < rareMost && p.amongMany(class) {
@@ -344,10 +344,10 @@ func (p *adaptive) enough(class int32) float64 {
 	return min(b, beta*m.fixed*m.meter.Rate)
 }
 
-// calm is the part of a batch that waiting for costs nothing where executors become free all the
+// idlePressure is the part of a batch that waiting for costs nothing where executors become free all the
 // time and few are to spare.
-func (p *adaptive) calm(m *poolModel) float64 {
-	return 1 - (1-m.alone/(1+p.rules.startBursts*m.burst.excess))*p.scarce(calmScarce)
+func (p *adaptive) idlePressure(m *modelState) float64 {
+	return 1 - (1-m.alone/(1+p.rules.startBursts*m.burst.excess))*p.scarce(idlePressureScarce)
 }
 
 // scarce is 1 where the models need that share of the executors or more, and nothing where they need scarceOver
@@ -359,25 +359,25 @@ func (p *adaptive) scarce(whole float64) float64 {
 }
 
 // load is the work that the executors still have before them, as a share of
-// what they have when all take turns at the typical batch: 1 in a busy pool.
+// what they have when all take turns at the typical batch: 1 in a busy cluster.
 func (p *adaptive) load() float64 {
-	if p.typic == 0 || p.fleet.Up < 2 {
+	if p.meanBatchTime == 0 || p.fleet.Up < 2 {
 		return 1
 	}
-	return min(loadMost, p.fleet.Work(p.now)/(p.typic*float64(p.fleet.Up-1)/2))
+	return min(loadMost, p.fleet.Work(p.now)/(p.meanBatchTime*float64(p.fleet.Up-1)/2))
 }
 
-// crowd is by how much more of its target a batch in a small pool should hold because the executors
+// crowd is by how much more of its target a batch in a small cluster should hold because the executors
 // become free later than if they took turns; less than 0 where sooner. It compares the times until
 // they are free, added up over the nearer half of them and over the others, with those of turns.
 // Their work, which load counts, does not tell when they return: a batch that starts just before
 // several do takes requests from theirs, and one that waits for more delays all of them.
 func (p *adaptive) crowd() float64 {
-	if p.typic == 0 || p.fleet.Up < 2 || p.fleet.Up > foresightPool {
+	if p.meanBatchTime == 0 || p.fleet.Up < 2 || p.fleet.Up > lookaheadDevices {
 		return 0
 	}
-	ends := p.sight.soonest(&p.fleet, p.now)
-	half, turn := (len(ends)+1)/2, p.typic/float64(len(ends))
+	ends := p.lookahead.soonest(&p.fleet, p.now)
+	half, turn := (len(ends)+1)/2, p.meanBatchTime/float64(len(ends))
 	late := func(from, to int) float64 {
 		is, turns := 0.0, 0.0
 		for i := from; i < to; i++ {
@@ -395,10 +395,10 @@ func (p *adaptive) crowd() float64 {
 // gap is the time until the next executor is free, beside one that is, in
 // typical gaps.
 func (p *adaptive) gap() float64 {
-	if p.typic == 0 || p.fleet.Opens > 1 || p.fleet.Ends.Len() == 0 {
+	if p.meanBatchTime == 0 || p.fleet.Opens > 1 || p.fleet.Ends.Len() == 0 {
 		return 0
 	}
-	g := float64(p.fleet.Ends.Next()-p.now) / p.typic * float64(p.fleet.Up)
+	g := float64(p.fleet.Ends.Next()-p.now) / p.meanBatchTime * float64(p.fleet.Up)
 	return min(gapMost, max(0, g))
 }
 
@@ -409,14 +409,14 @@ func (p *adaptive) keep(class int32) int {
 	target := m.aim
 	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
 	share -= min(fairKeepMost, fairKeep*max(0, p.behind(class)))
-	spared := m.spared + (1-m.spared)*p.swamped()
+	spared := m.spared + (1-m.spared)*p.overload()
 	return max(1, int(target*share*spared+keepRound))
 }
 
-// swamped is 0 while hardly more requests are lost than may be, and 1 where many are: larger batches then serve
+// overload is 0 while hardly more requests are lost than may be, and 1 where many are: larger batches then serve
 // more of them, even where batching gains little.
-func (p *adaptive) swamped() float64 {
-	return max(0, part(p.lost()-swampedFrom, swampedWhole-swampedFrom))
+func (p *adaptive) overload() float64 {
+	return max(0, part(p.lost()-overloadFrom, overloadWhole-overloadFrom))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is
@@ -445,7 +445,7 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		return out
 	}
 	s := p.offer(class, id)
-	best = p.foresee(class, &s, best)
+	best = p.lookAhead(class, &s, best)
 	if best.drop > 0 {
 		p.count(class, best.drop, 1)
 		p.dropFirst(class, best.drop)
@@ -454,10 +454,10 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 	p.count(class, best.size, 0)
 	out = p.start(class, id, best.size, out)
 	took := float64(p.fleet.Execs[id].Free - before)
-	if p.typic == 0 {
-		p.typic = took
+	if p.meanBatchTime == 0 {
+		p.meanBatchTime = took
 	}
-	p.typic += (took - p.typic) * typicStep
+	p.meanBatchTime += (took - p.meanBatchTime) * meanBatchTimeStep
 	p.refresh(class)
 	return out
 }

@@ -13,7 +13,7 @@ type profile []dispatch.Time
 // newProfile copies a table, mended: at least one entry, not falling, none
 // below one nanosecond.
 func newProfile(durations []dispatch.Time) profile {
-	p := slices.Clone(durations[:min(len(durations), dispatch.MaxPoolBatch)])
+	p := slices.Clone(durations[:min(len(durations), dispatch.MaxBatch)])
 	if len(p) == 0 {
 		p = []dispatch.Time{1}
 	}

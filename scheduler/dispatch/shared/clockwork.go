@@ -26,7 +26,7 @@ type clockworkOptions struct {
 
 // clockwork is Clockwork's dispatch: see newClockwork.
 type clockwork struct {
-	pool
+	base
 	ahead    time.Duration
 	soon     dispatch.Agenda // busy executors without a next batch, by when to decide on it
 	next     []commitment    // by ExecutorID: the batch decided on
@@ -48,7 +48,7 @@ type commitment struct {
 // then on, and what arrives later goes into later batches: predictable, and
 // the reason for its small batches.
 func newClockwork(o clockworkOptions) dispatch.Policy {
-	p := &clockwork{pool: newPool(o.Options), ahead: o.Ahead}
+	p := &clockwork{base: newBase(o.Options), ahead: o.Ahead}
 	p.sizes = o.Sizes
 	if p.ahead == 0 {
 		p.ahead = DefaultAhead

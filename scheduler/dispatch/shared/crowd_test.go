@@ -13,10 +13,10 @@ import (
 // TestCrowdComparesWithTurns lets executors return in turns, later and sooner.
 func TestCrowdComparesWithTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(3, foresightPool).Draw(t, "executors")
+		n := rapid.IntRange(3, lookaheadDevices).Draw(t, "executors")
 		p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 5*ms, 64), SLO: 50 * ms}}}, tunedRules())
 		turn := dispatch.Time(rapid.IntRange(1, 20).Draw(t, "turn")) * ms
-		p.typic = float64(turn) * float64(n)
+		p.meanBatchTime = float64(turn) * float64(n)
 		later := rapid.Float64Range(0, 3).Draw(t, "later")
 		for _, id := range rapid.Permutation(ids(n)).Draw(t, "order") {
 			p.fleet.Join(id, 0, 0)
@@ -37,11 +37,11 @@ func ids(n int) []dispatch.ExecutorID {
 	return list
 }
 
-// TestCrowdIsForSmallPools has none without executors, with one, and with more than foresight looks at.
-func TestCrowdIsForSmallPools(t *testing.T) {
-	for _, n := range []int{0, 1, foresightPool + 1} {
+// TestCrowdIsForSmallClusters has none without executors, with one, and with more than lookahead looks at.
+func TestCrowdIsForSmallClusters(t *testing.T) {
+	for _, n := range []int{0, 1, lookaheadDevices + 1} {
 		p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 5*ms, 64), SLO: 50 * ms}}}, tunedRules())
-		p.typic = float64(10 * ms)
+		p.meanBatchTime = float64(10 * ms)
 		for _, id := range ids(n) {
 			p.fleet.Join(id, 0, 0)
 			p.fleet.Send(id, 40*ms)
@@ -50,27 +50,27 @@ func TestCrowdIsForSmallPools(t *testing.T) {
 	}
 }
 
-// TestHopeFollowsTheProfile has no hope where most of a batch's time is fixed, and never too much.
-func TestHopeFollowsTheProfile(t *testing.T) {
+// TestRateMarginFollowsTheProfile has no margin where most of a batch's time is fixed, and never too much.
+func TestRateMarginFollowsTheProfile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		each, fixed := rapid.IntRange(0, 50).Draw(t, "each"), rapid.IntRange(1, 100).Draw(t, "fixed")
 		table := Linear(time.Duration(each)*ms/10, time.Duration(fixed)*ms/10, 64)
 		p := newAdaptive(Options{Models: []Model{{Durations: table, SLO: 3 * table[0], Rate: rapid.Float64Range(1, 1e4).Draw(t, "rate")}}}, tunedRules())
 		m := &p.models[0]
 		p.fleet.Join(0, 0, 0)
-		assert.Zero(t, p.hope(m), "a lone executor")
+		assert.Zero(t, p.rateMargin(m), "a lone executor")
 		p.fleet.Join(1, 0, 0)
 		share := float64(fixed) * float64(ms) / 10 / float64(table[m.target-1])
 		assert.InDelta(t, max(0, 1-share/fixedMost), m.slender, 1e-6)
-		assert.LessOrEqual(t, p.hope(m), hopeMost)
-		assert.GreaterOrEqual(t, p.hope(m), 0.0)
+		assert.LessOrEqual(t, p.rateMargin(m), rateMarginMost)
+		assert.GreaterOrEqual(t, p.rateMargin(m), 0.0)
 		if share >= fixedMost {
-			assert.Zero(t, p.hope(m))
+			assert.Zero(t, p.rateMargin(m))
 		}
 	})
 }
 
-// TestCrowdAndHopeLoseLess plays pools of unlike profiles and sizes near 1 % of losses, with and
+// TestCrowdAndHopeLoseLess plays clusters of unlike profiles and sizes near 1 % of losses, with and
 // without them: less is lost, except
 // where a batch's time hardly grows, and where it does nothing else: there nothing changes.
 func TestCrowdAndHopeLoseLess(t *testing.T) {
@@ -102,7 +102,7 @@ func TestCrowdAndHopeLoseLess(t *testing.T) {
 				return sum / float64(seeds)
 			}
 			without := tunedRules()
-			without.crowdNear, without.crowdFar, without.hope = 0, 0, 0
+			without.crowdNear, without.crowdFar, without.rateMargin = 0, 0, 0
 			assert.LessOrEqual(t, lost(tunedRules()), row.less*lost(without))
 		})
 	}

@@ -44,7 +44,7 @@ type DeferredOptions struct {
 
 // deferred is Symphony's policy: see NewDeferred.
 type deferred struct {
-	pool
+	base
 	name  string
 	rule  Schedulable
 	drop  DropRule
@@ -70,7 +70,7 @@ type deferred struct {
 func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred("deferred", o) }
 
 func newDeferred(name string, o DeferredOptions) *deferred {
-	p := &deferred{pool: newPool(o.Options), name: name, rule: o.Ready, drop: o.Drop}
+	p := &deferred{base: newBase(o.Options), name: name, rule: o.Ready, drop: o.Drop}
 	p.ready = dispatch.NewAgenda(len(p.models))
 	for i := range p.models {
 		p.aim(&p.models[i])
@@ -122,7 +122,7 @@ func (p *deferred) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch
 }
 
 // aim sets the target batch by the rate.
-func (p *deferred) aim(m *poolModel) {
+func (p *deferred) aim(m *modelState) {
 	if m.meter.Known() {
 		m.target = staggered(m.plan, p.delay, m.slo-p.margin, m.meter.Rate)
 	} else {
@@ -181,7 +181,7 @@ func (p *deferred) schedule(class int32, size int) {
 // betaLambda is the batch from which on waiting for one more request costs
 // more than it saves, with beta from the chord of the profile between the
 // batch and the target.
-func (p *deferred) betaLambda(m *poolModel, size int) float64 {
+func (p *deferred) betaLambda(m *modelState, size int) float64 {
 	x := max(size+1, m.target)
 	each := float64(m.plan.of(x)-m.plan.of(size)) / float64(x-size)
 	fixed := float64(m.plan.of(x)) - each*float64(x)

@@ -24,11 +24,11 @@ type run struct {
 	begin       dispatch.Time
 }
 
-func (p *pool) giveUp(class int32, w waiter) { p.late = append(p.late, givenUp{w, class}) }
+func (p *base) giveUp(class int32, w waiter) { p.late = append(p.late, givenUp{w, class}) }
 
 // settle closes a step: idle executors take what they can of what was given up, and
 // the rest is dropped as Late.
-func (p *pool) settle(out []dispatch.Action) []dispatch.Action {
+func (p *base) settle(out []dispatch.Action) []dispatch.Action {
 	known := false // who is first
 	for i := 0; i < len(p.late); {
 		id, best := dispatch.ExecutorID(-1), 0
@@ -59,7 +59,7 @@ func (p *pool) settle(out []dispatch.Action) []dispatch.Action {
 
 // recoverable is how many of those given up, from the i-th on, the executor could do in
 // one batch and in time; 0 where it could not even do the first.
-func (p *pool) recoverable(i int, id dispatch.ExecutorID) int {
+func (p *base) recoverable(i int, id dispatch.ExecutorID) int {
 	class := p.late[i].class
 	s, pace := p.offer(class, id), &p.models[class].paces[p.fleet.Execs[id].Group]
 	due, n := never, 0
@@ -75,7 +75,7 @@ func (p *pool) recoverable(i int, id dispatch.ExecutorID) int {
 
 // recover starts b of those given up, from the i-th on, or drops the i-th where b is 0.
 // It returns the place of the next.
-func (p *pool) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) (int, []dispatch.Action) {
+func (p *base) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) (int, []dispatch.Action) {
 	if b == 0 {
 		return i + 1, append(out, dispatch.Action{Act: dispatch.Drop, Request: p.late[i].id, Reason: dispatch.Late})
 	}
@@ -88,7 +88,7 @@ func (p *pool) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) 
 
 // learn takes in how long the batch took that an executor has ended. One that was sent ahead
 // begins then.
-func (p *pool) learn(ev *dispatch.Event) {
+func (p *base) learn(ev *dispatch.Event) {
 	if !p.fleet.Has(ev.Executor) || int(ev.Executor) >= len(p.runs) {
 		return
 	}
@@ -109,7 +109,7 @@ func (p *pool) learn(ev *dispatch.Event) {
 // slow. What most executors need is kept before every deadline. An executor that is later
 // than they are needs more, so its batches are smaller, and others are taken before it.
 
-// slips is how late the executors of a pool are.
+// slips is how late the executors of a cluster are.
 type slips struct {
 	execs   []dispatch.Lateness // by ExecutorID
 	brief   []slip              // what they say, by ExecutorID: all are looked at time and again
@@ -191,13 +191,13 @@ func (s *slips) beyond(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time 
 
 // kept is what is kept before the deadlines of a model: the margin, or as much longer
 // than profiled as batches of most executors have lately been away.
-func (p *pool) kept(class int32) dispatch.Time {
+func (p *base) kept(class int32) dispatch.Time {
 	return max(p.margin, min(p.slips.common, p.models[class].slo/slipShare))
 }
 
 // first is the open executor of a group that is least later than most, of those the one of
 // the lowest number; there must be one.
-func (p *pool) first(group int) dispatch.ExecutorID {
+func (p *base) first(group int) dispatch.ExecutorID {
 	open := &p.fleet.Open[group]
 	best := dispatch.ExecutorID(open.First())
 	if p.slips.apart == 0 || open.N == 1 {
@@ -219,7 +219,7 @@ func (p *pool) first(group int) dispatch.ExecutorID {
 // pick is the open executor that is offered the largest batch, and that batch, the way it is
 // formed. One that is later than most is not offered a batch that would give up requests
 // which others need not.
-func (p *pool) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cut) {
+func (p *base) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cut) {
 	id, best := dispatch.ExecutorID(-1), cut{}
 	for g := range p.fleet.Open {
 		if p.fleet.Open[g].N == 0 {
@@ -250,7 +250,7 @@ func (p *pool) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cu
 // lowest number; there must be one. Over a network a busy one is open, too, as soon as a
 // large batch would be there no sooner than it is free: for a smaller one that may be too
 // late, while others idle.
-func (p *pool) soonest(group int) dispatch.ExecutorID {
+func (p *base) soonest(group int) dispatch.ExecutorID {
 	open := &p.fleet.Open[group]
 	best := dispatch.ExecutorID(open.First())
 	if p.fleet.Lead == 0 || open.N == 1 {

@@ -14,7 +14,7 @@ const nexusEpoch = 30 * time.Second
 
 // nexus is Nexus's dispatch: see newNexus.
 type nexus struct {
-	pool     // one line, and one model, a session
+	base     // one line, and one model, a session
 	classes  []nexusModel
 	sessions []session
 	cycles   []duty        // by ExecutorID
@@ -24,7 +24,7 @@ type nexus struct {
 
 // nexusModel is a model as declared, with what was measured of it.
 type nexusModel struct {
-	poolModel
+	modelState
 	sessions []int32
 	share    float64 // of its sessions together
 }
@@ -56,9 +56,9 @@ type duty struct {
 // shares executors in duty cycles, each where it fits best. All is stretched,
 // or squeezed, to the executors that there are.
 func newNexus(o Options) dispatch.Policy {
-	p := &nexus{pool: newPool(o)}
+	p := &nexus{base: newBase(o)}
 	for i := range p.models {
-		p.classes = append(p.classes, nexusModel{poolModel: p.models[i]})
+		p.classes = append(p.classes, nexusModel{modelState: p.models[i]})
 	}
 	p.lines, p.models = nil, nil
 	return p
@@ -101,7 +101,7 @@ func (p *nexus) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action
 	return p.arm(p.wakes.Next(), p.settle(out))
 }
 
-// settle is like that of other pools, but no request changes its executor.
+// settle is like that of other clusters, but no request changes its executor.
 func (p *nexus) settle(out []dispatch.Action) []dispatch.Action {
 	for i := 0; i < len(p.late); {
 		class, n := p.late[i].class, 0
@@ -409,7 +409,7 @@ func (p *nexus) addSession(id dispatch.ExecutorID, x piece) {
 		}
 	}
 	i := int32(len(p.sessions))
-	m := c.poolModel
+	m := c.modelState
 	m.target = max(1, x.batch)
 	p.models = append(p.models, m)
 	p.lines = append(p.lines, line{})

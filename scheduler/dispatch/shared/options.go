@@ -1,11 +1,11 @@
-// Package shared holds the policies over a shared pool of devices: any executor runs any model,
+// Package shared holds the policies over shared devices: any executor runs any model,
 // and one dispatcher serves all of them.
 //
-//	pool.go                 what all of them have in common: queues, executors, clock and timer
+//	base.go                 what all of them have in common: queues, executors, clock and timer
 //	batch_forming.go        durations, batch sizes and how long a batch waits
 //	adaptive.go             the default: deferred batching with a target from the staggered
 //	                        bound; no model starves beside others
-//	adaptive_foresight.go   its look at the turns to come; tells bursts and pauses from random
+//	adaptive_lookahead.go   its look at the turns to come; tells bursts and pauses from random
 //	                        arrivals
 //	deferred.go             Symphony (section 4): a batch waits while its deadline allows; eager
 //	clockwork.go, nexus.go  baselines
@@ -25,7 +25,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// Model is one kind of request that a pool serves. The Class of a Request is
+// Model is one kind of request that a cluster serves. The Class of a Request is
 // the place of its model in Options.Models.
 type Model struct {
 	// Durations[b-1] is the profiled duration of a batch of b; its length is
@@ -48,13 +48,13 @@ type Model struct {
 	Rate float64
 }
 
-// Options configures a policy that serves many models on one pool of
+// Options configures a policy that serves many models on one cluster of
 // executors, any model on any executor.
 type Options struct {
 	Models []Model
 
 	// MaxQueue is the most requests that may wait, of all models together; one
-	// more is dropped as Full. 0 means DefaultMaxPoolQueue.
+	// more is dropped as Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 
 	// Delay of the network. Where it is not zero, a Start may name an executor
@@ -83,10 +83,10 @@ func Linear(each, fixed time.Duration, largest int) []time.Duration {
 // constructors mend what Check refuses, as New does.
 func (o Options) Check() error {
 	if len(o.Models) == 0 {
-		return fmt.Errorf("a pool needs at least one model")
+		return fmt.Errorf("a cluster needs at least one model")
 	}
 	if o.Delay.Control < 0 || o.Delay.PerRequest < 0 || o.Margin < 0 {
-		return fmt.Errorf("delays and margin of a pool must not be negative")
+		return fmt.Errorf("delays and margin of a cluster must not be negative")
 	}
 	for i, m := range o.Models {
 		if err := m.check(); err != nil {
@@ -122,7 +122,7 @@ func (m Model) check() error {
 // Names lists the policies that New builds.
 func Names() []string { return []string{"adaptive", "clockwork", "deferred", "eager", "nexus"} }
 
-// New builds the pool policy of that name, which may choose among variants
+// New builds the cluster policy of that name, which may choose among variants
 // (pipelines.DispatchVariants).
 func New(name string, o Options) (dispatch.Policy, error) {
 	if err := o.Check(); err != nil {
@@ -148,7 +148,7 @@ func New(name string, o Options) (dispatch.Policy, error) {
 		}
 		return newDeferred(name, DeferredOptions{Options: o, Ready: ready, Drop: dropRule(chosen[1])}), nil
 	}
-	return nil, fmt.Errorf("there is no pool policy %q; choose one of %s", policy, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("there is no dispatch policy %q for clusters; choose one of %s", policy, strings.Join(Names(), ", "))
 }
 
 func dropRule(name string) DropRule {

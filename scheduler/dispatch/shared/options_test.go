@@ -16,7 +16,7 @@ func arrive(id dispatch.RequestID, at, deadline dispatch.Time) dispatch.Event {
 	return dispatch.Event{Kind: dispatch.Arrive, Request: dispatch.Request{ID: id, Arrival: at, Deadline: deadline}}
 }
 
-func TestNewPoolRefusesBadOptions(t *testing.T) {
+func TestNewRefusesBadOptions(t *testing.T) {
 	good := Model{Durations: Linear(ms, 5*ms, 4), SLO: 30 * ms}
 	for message, o := range map[string]Options{
 		"at least one model":    {},
@@ -32,7 +32,7 @@ func TestNewPoolRefusesBadOptions(t *testing.T) {
 		assert.ErrorContains(t, err, message)
 	}
 	_, err := New("fastest", Options{Models: []Model{good}})
-	assert.ErrorContains(t, err, `no pool policy "fastest"; choose one of adaptive, clockwork, deferred, eager, nexus`)
+	assert.ErrorContains(t, err, `no dispatch policy "fastest" for clusters; choose one of adaptive, clockwork, deferred, eager, nexus`)
 	for _, name := range Names() {
 		p, err := New(name, Options{Models: []Model{good}})
 		require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestNewPoolRefusesBadOptions(t *testing.T) {
 
 // The constructors mend what Check refuses: whatever the options, each request
 // waits or has one outcome, and no executor is given work that is not up.
-func TestPoolsMendImpossibleOptions(t *testing.T) {
+func TestNewMendsImpossibleOptions(t *testing.T) {
 	for name, build := range map[string]func(Options) dispatch.Policy{"adaptive": NewAdaptive, "eager": newEager, "nexus": newNexus,
 		"deferred":  func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o}) },
 		"clockwork": func(o Options) dispatch.Policy { return newClockwork(clockworkOptions{Options: o}) }} {

@@ -10,7 +10,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// poolDriver plays the part of a gateway for a pool and keeps books on what a
+// poolDriver plays the part of a gateway for a cluster and keeps books on what a
 // policy promises.
 type poolDriver struct {
 	t       *rapid.T
@@ -163,7 +163,7 @@ func (d *poolDriver) advance(limit dispatch.Time) {
 	d.now = max(d.now, limit)
 }
 
-func drawPool(t *rapid.T) Options {
+func drawOptions(t *rapid.T) Options {
 	var o Options
 	table := func() []time.Duration {
 		return Linear(time.Duration(rapid.IntRange(0, 5).Draw(t, "each"))*ms, time.Duration(rapid.IntRange(1, 20).Draw(t, "fixed"))*ms, rapid.IntRange(1, 9).Draw(t, "largest"))
@@ -189,12 +189,12 @@ func drawPool(t *rapid.T) Options {
 	return o
 }
 
-// TestPoolPromises plays random stories to every pool policy: each request
+// TestPolicyPromises plays random stories to every cluster policy: each request
 // ends once, no batch is too large, starts on a busy executor or ends late, none is
 // dropped as late that an idle executor could still do, no step leaves a start
 // to the next one without a timer, each class is served in the order of deadlines, and nobody waits for ever,
 // whatever the clock does.
-func TestPoolPromises(t *testing.T) {
+func TestPolicyPromises(t *testing.T) {
 	policies := map[string]func(Options) dispatch.Policy{
 		"early":      func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: EarlyDrop}) },
 		"head":       func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: HeadDrop}) },
@@ -209,7 +209,7 @@ func TestPoolPromises(t *testing.T) {
 	for name, build := range policies {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				o := drawPool(t)
+				o := drawOptions(t)
 				require.NoError(t, o.Check())
 				d := &poolDriver{t: t, p: build(o), o: o, timer: never, waiting: map[dispatch.RequestID]dispatch.Request{}, execs: map[dispatch.ExecutorID]*pipe{}}
 				d.fair = name != "nexus" && name != "clockwork" && name != "powers"

@@ -48,7 +48,7 @@ const (
 	regretSteps  = 2    // by which more, or fewer, are given up
 )
 
-// scene is a pool of one model with its policy and what happens to it.
+// scene is a cluster of one model with its policy and what happens to it.
 type scene struct {
 	p       *adaptive
 	now     dispatch.Time
@@ -132,7 +132,7 @@ func (s *scene) decided() decision {
 	keep := p.keep(0)
 	id, best := p.pick(0, func(o *offer) cut { return cutWindow(&p.lines[0], o, keep) })
 	o := p.offer(0, id)
-	return p.foresee(0, &o, best)
+	return p.lookAhead(0, &o, best)
 }
 
 // others are the decisions beside d, or none where there is no choice: no executor is free, or too few wait.
@@ -175,10 +175,10 @@ func (s *scene) decide(d decision) {
 		p.count(0, d.size, 0)
 		out = p.start(0, id, d.size, out)
 		took := float64(p.fleet.Execs[id].Free - p.now)
-		if p.typic == 0 {
-			p.typic = took
+		if p.meanBatchTime == 0 {
+			p.meanBatchTime = took
 		}
-		p.typic += (took - p.typic) * typicStep
+		p.meanBatchTime += (took - p.meanBatchTime) * meanBatchTimeStep
 		p.refresh(0)
 		for p.fleet.Opens > 0 && p.choose() >= 0 {
 			out = p.grant(0, out)

@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// vclock plays a pool of executors and a stream of requests on a virtual
+// vclock plays a cluster of executors and a stream of requests on a virtual
 // clock, without delays and without noise, and counts what becomes of them.
 type vclock struct {
 	p       dispatch.Policy

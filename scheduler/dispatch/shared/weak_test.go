@@ -54,8 +54,8 @@ func TestNothingIsHeldBackForNothing(t *testing.T) {
 	}
 }
 
-// TestExecutorsToSpareAreLeftIdle plays pools that are far from full: they are no busier than by the rules
-// without startCalm and startRare, so that a cluster that follows its load can give as many back.
+// TestExecutorsToSpareAreLeftIdle plays clusters that are far from full: they are no busier than by the rules
+// without startIdlePressure and startRare, so that a cluster that follows its load can give as many back.
 func TestExecutorsToSpareAreLeftIdle(t *testing.T) {
 	for _, row := range []struct {
 		name        string
@@ -77,13 +77,13 @@ func TestExecutorsToSpareAreLeftIdle(t *testing.T) {
 				return float64(v.busy) / float64(10*time.Second) / float64(row.executors)
 			}
 			held := tunedRules()
-			held.startCalm, held.startRare = math.Inf(1), held.startBeta
+			held.startIdlePressure, held.startRare = math.Inf(1), held.startBeta
 			assert.LessOrEqual(t, busy(tunedRules()), 1.01*busy(held))
 		})
 	}
 }
 
-// TestMuchTooMuchIsServedAsWell offers three times what a pool can keep to models that batching helps little: it
+// TestMuchTooMuchIsServedAsWell offers three times what a cluster can keep to models that batching helps little: it
 // serves about as many in time then.
 func TestMuchTooMuchIsServedAsWell(t *testing.T) {
 	models := slices.Repeat([]Model{{Durations: Linear(7008*time.Microsecond, 159*time.Microsecond, 64), SLO: 50 * ms}}, 8)

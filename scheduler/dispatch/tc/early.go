@@ -59,8 +59,8 @@ func (p *tc) mayStart(g *group) bool {
 	return p.asks && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1], true)
 }
 
-// asking says whether the driver owes an answer.
-func (p *tc) asking() bool { return p.question.Act == dispatch.Ask }
+// awaitsAnswer reports whether the driver owes an answer.
+func (p *tc) awaitsAnswer() bool { return p.question.Act == dispatch.Ask }
 
 // granted says whether the device of an idle executor is granted for a batch that begins with
 // that request; counted says that it is the next one of the schedule. Where nobody has asked yet,
@@ -69,7 +69,7 @@ func (p *tc) asking() bool { return p.question.Act == dispatch.Ask }
 func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, counted bool) bool {
 	id := g.idle[0]
 	switch {
-	case p.asking():
+	case p.awaitsAnswer():
 		p.again = true
 		return false
 	case p.answer.Kind == 0:
@@ -99,7 +99,7 @@ func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, cou
 // answered takes in the answer to the open question. A grant that nobody waits for is given
 // back.
 func (p *tc) answered(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	if !p.asking() || p.question.Executor != ev.Executor {
+	if !p.awaitsAnswer() || p.question.Executor != ev.Executor {
 		return p.release(ev, out)
 	}
 	if p.answer = ev; ev.Kind == dispatch.Granted {
@@ -137,7 +137,7 @@ func (p *tc) takeEarly(at int32) bool {
 		if !p.asks || !p.granted(g, p.next(g, 0), takes, false) {
 			return false
 		}
-	} else if !p.spared(at, p.now+takes, size >= g.queue.n) {
+	} else if !p.canSpare(at, p.now+takes, size >= g.queue.n) {
 		return false
 	}
 	for range size {
@@ -174,9 +174,9 @@ func (p *tc) inTime(g *group, size int, end dispatch.Time) bool {
 	return true
 }
 
-// spared says whether a group can do without an idle executor until then;
+// canSpare reports whether a group can do without an idle executor until then;
 // withoutOpen says that no batch of it is open from now on.
-func (p *tc) spared(at int32, end dispatch.Time, withoutOpen bool) bool {
+func (p *tc) canSpare(at int32, end dispatch.Time, withoutOpen bool) bool {
 	g := &p.groups[at]
 	if end <= p.needed(at, len(g.idle)-1, withoutOpen) {
 		return true
@@ -220,17 +220,17 @@ func (p *tc) needed(at int32, i int, withoutOpen bool) dispatch.Time {
 	return release + dispatch.Time(i)*g.period + g.window
 }
 
-// note looks for requests that are given up as Late.
-func (p *tc) note(actions []dispatch.Action) {
+// noteDrops notes whether requests are dropped as Late.
+func (p *tc) noteDrops(actions []dispatch.Action) {
 	for i := range actions {
 		p.missed = p.missed || actions[i].Act == dispatch.Drop && actions[i].Reason == dispatch.Late
 	}
 }
 
-// judge voids the promise for a while where a request was late, or more come than it is for.
+// voidIfBroken voids the promise for a while where a request was late, or more come than it is for.
 // Then it is tried again for as long, whoever is late: devices that are used to the full keep
 // up by the schedule of the plan only, and what waits from before is late at first.
-func (p *tc) judge() {
+func (p *tc) voidIfBroken() {
 	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || Beyond(p.meter.Rate, p.declared)) {
 		p.void = p.now + VoidFor
 		p.trial = p.void + VoidFor
@@ -243,8 +243,8 @@ func Beyond(rate, declared float64) bool {
 	return declared > 0 && rate > beyondShare*declared+beyondRate
 }
 
-// tell says when a shared device is needed next, where that has changed.
-func (p *tc) tell(at int32, out []dispatch.Action) []dispatch.Action {
+// report reports when a shared device is needed next, where that has changed.
+func (p *tc) report(at int32, out []dispatch.Action) []dispatch.Action {
 	g := &p.groups[at]
 	if !p.asks || g.deadline <= 0 {
 		return out
@@ -257,10 +257,10 @@ func (p *tc) tell(at int32, out []dispatch.Action) []dispatch.Action {
 	default:
 		need = p.needed(at, 0, false)
 	}
-	if need == g.told {
+	if need == g.reportedNeed {
 		return out
 	}
-	g.told = need
+	g.reportedNeed = need
 	for i := range p.execs {
 		if e := &p.execs[i]; e.up && e.group == at {
 			out = append(out, dispatch.Action{Act: dispatch.Need, Executor: dispatch.ExecutorID(i), At: need, Reservation: &g.needs})

@@ -14,12 +14,12 @@ import (
 //   - On a device that others share, while it is busy: the one whose request has
 //     the least time left is asked first when it is idle again (Arbiter.Next).
 //
-//   - Where others on the device have made promises: as in tc_early.go.
+//   - Where others on the device have made promises: as in early.go.
 //
 //   - On devices of its own, where executors could not keep up with batches so
 //     small: at the measured rate T, batches of k keep T·d(k)/k of n executors
 //     busy. Beyond freeShare of them a batch waits, as the schedule of the plan
-//     has it (spared), so that executors take turns and batches fill.
+//     has it (canSpare), so that executors take turns and batches fill.
 //
 // How long a batch will take is judged by what batches have lately taken. A first
 // request that would hold its batch below freeKeep of what it could be is given
@@ -42,8 +42,8 @@ const (
 // more than a full batch must have waited.
 const standShare = 0.5
 
-// stand follows how long a queue has stood.
-func (p *tc) stand(now dispatch.Time) {
+// updateQueue follows how long a queue has stood.
+func (p *tc) updateQueue(now dispatch.Time) {
 	if p.below == 0 || now <= p.now {
 		return
 	}
@@ -64,7 +64,7 @@ func (p *tc) yields(r *dispatch.Request, end dispatch.Time, behind, batch int) b
 // what would be late in it.
 func (p *tc) takeFree(at int32) bool {
 	g := &p.groups[at]
-	p.relieve(at)
+	p.steal(at)
 	drop, size := p.cut(g, g.queue.n+p.early.n, p.lately)
 	if size == 0 {
 		return false
@@ -77,7 +77,7 @@ func (p *tc) takeFree(at int32) bool {
 		if !p.turn(g, p.next(g, drop), p.lately(g, size)) {
 			return false
 		}
-	case g.closed == 0 && !p.keepsUp(g, size) && !p.spared(at, p.now+g.durations[size-1], size >= g.queue.n):
+	case g.closed == 0 && !p.keepsUp(g, size) && !p.canSpare(at, p.now+g.durations[size-1], size >= g.queue.n):
 		return false
 	}
 	for range drop {
@@ -95,7 +95,7 @@ func (p *tc) evenly(at int32, size, waiting int) int {
 	g := &p.groups[at]
 	n := len(g.idle)
 	part := (waiting + n - 1) / n
-	if g.shared || part >= size || !p.keepsUp(g, part) && !p.spared(at, p.now+g.durations[part-1], false) {
+	if g.shared || part >= size || !p.keepsUp(g, part) && !p.canSpare(at, p.now+g.durations[part-1], false) {
 		return size
 	}
 	return part
@@ -177,17 +177,17 @@ func (p *tc) keepsUp(g *group, size int) bool {
 	return busy <= freeShare*float64(ups)
 }
 
-// Relief: with free starts, an idle executor on a device of its own takes what waits for
+// Stealing: with free starts, an idle executor on a device of its own takes what waits for
 // busy executors of other groups, too, where it is done no later than there: batches that
 // are closed, and what others still collect as far as there is room in a batch of its own
 // that is due, or executors could keep up with batches so small. The schedules of a plan
 // divide the stream by what profiles say: where batches take longer, one group falls behind
 // while another runs small batches, or none.
 
-// relieve moves such requests to the queue of a group that has an idle executor.
-func (p *tc) relieve(at int32) {
+// steal moves such requests to the queue of a group that has an idle executor.
+func (p *tc) steal(at int32) {
 	g := &p.groups[at]
-	if !p.relieves(g) {
+	if !p.maySteal(g) {
 		return
 	}
 	for i := range p.groups {
@@ -195,20 +195,20 @@ func (p *tc) relieve(at int32) {
 		if o.queue.n == 0 || len(o.idle) > 0 || o.shared && p.asks {
 			continue
 		}
-		for range p.relief(g, int32(i)) {
+		for range p.stealable(g, int32(i)) {
 			p.move(g, o)
 		}
 	}
 }
 
-// relieves says whether the group may take what waits in others.
-func (p *tc) relieves(g *group) bool {
+// maySteal says whether the group may take what waits in others.
+func (p *tc) maySteal(g *group) bool {
 	return len(p.groups) > 1 && len(g.idle) > 0 && g.queue.n < g.batch && !(g.shared && p.asks)
 }
 
-// relief is how many of the oldest requests of another group, which has no idle executor,
+// stealable is how many of the oldest requests of another group, which has no idle executor,
 // the group is to take.
-func (p *tc) relief(g *group, from int32) int {
+func (p *tc) stealable(g *group, from int32) int {
 	o := &p.groups[from]
 	own := g.queue.n
 	n := min(g.batch-own, o.queue.n)
@@ -297,7 +297,7 @@ func (p *tc) recoverable(i int, at int32) int {
 		}
 		n++
 	}
-	if n > 0 && !p.free() && !p.spared(at, p.now+g.durations[n-1], false) {
+	if n > 0 && !p.free() && !p.canSpare(at, p.now+g.durations[n-1], false) {
 		return 0
 	}
 	return n

@@ -120,12 +120,12 @@ func (g *group) closeAt(now dispatch.Time, free bool) dispatch.Time {
 
 // wake is when the group next needs attention without any other event; need is
 // the time that a batch of one takes. With free starts what has been closed waits
-// for its device and for nothing else; relieved says that an executor of another group may
+// for its device and for nothing else; stolen says that an executor of another group may
 // take what waits here when it closes.
-func (g *group) wake(now, need dispatch.Time, free, relieved bool) dispatch.Time {
+func (g *group) wake(now, need dispatch.Time, free, stolen bool) dispatch.Time {
 	at := g.queue.lateAt(need)
 	if len(g.idle) == 0 {
-		if relieved && g.open() {
+		if stolen && g.open() {
 			at = min(at, g.closeAt(now, free))
 		}
 		return at

@@ -26,10 +26,10 @@ const (
 // never is the instant that does not come.
 const never = dispatch.Never
 
-// untold is told of a group whose driver knows nothing yet.
-const untold = dispatch.Time(math.MinInt64)
+// needUnreported is the reportedNeed of a group of which the driver knows nothing yet.
+const needUnreported = dispatch.Time(math.MinInt64)
 
-// TCOptions configures the tc policy of one module.
+// Options configures the tc policy of one module.
 type Options struct {
 	Groups []Group // at least one
 
@@ -67,7 +67,7 @@ const (
 
 	// EarlyWithinPromise: where the plan's proof for every request bears it, that
 	// is where the executor is free again when the schedule can next need it (see
-	// tc_early.go). It shortens waits greatly while devices have time to spare.
+	// early.go). It shortens waits greatly while devices have time to spare.
 	// Where batches have lately taken longer than their profile, a group holds back
 	// for as long. A promise takes for granted that requests come as declared and
 	// batches take as long as profiled; once a request has been late all the same, or
@@ -78,12 +78,12 @@ const (
 	// EarlyAlways: an idle executor takes what waits, for plans that promise
 	// nothing to the single request (random arrivals, fan-out). Batches are held
 	// back only on executors that could not keep up with batches so small (see
-	// tc_free.go). Whether a request can be in time is judged by what batches have
+	// free_starts.go). Whether a request can be in time is judged by what batches have
 	// lately taken, not by their profile.
 	EarlyAlways
 )
 
-// GroupOptions describes one group of a plan: executors of one configuration.
+// Group describes one group of a plan: executors of one configuration.
 type Group struct {
 	Batch    int           // requests in a full batch; at least 1
 	Window   time.Duration // longest wait of a request for its batch to fill
@@ -155,7 +155,7 @@ type tc struct {
 	now     dispatch.Time
 	armed   dispatch.Time        // the timer that the driver holds; never when none
 	waiting int                  // requests in all queues
-	missed  bool                 // a request was dropped as Late since judge was called last
+	missed  bool                 // a request was dropped as Late since voidIfBroken was called last
 	batch   []dispatch.RequestID `record:"-"`
 	spare   []dispatch.Request   `record:"-"`
 	given   []dispatch.Request   // given up, and not settled yet: in this step, or before in this instant where More follows
@@ -163,14 +163,14 @@ type tc struct {
 }
 
 type group struct {
-	batch     int
-	window    dispatch.Time
-	period    dispatch.Time
-	durations []dispatch.Time // by size; at least one, not falling
-	deadline  dispatch.Time
-	shared    bool // has a deadline, and its device is not its own
-	needs     dispatch.Reservation
-	told      dispatch.Time // when the driver knows that the device is next needed
+	batch        int
+	window       dispatch.Time
+	period       dispatch.Time
+	durations    []dispatch.Time // by size; at least one, not falling
+	deadline     dispatch.Time
+	shared       bool // has a deadline, and its device is not its own
+	needs        dispatch.Reservation
+	reportedNeed dispatch.Time // when the driver knows that the device is next needed
 
 	queue   fifo
 	closed  int           // leading requests of queue whose batch is full or due
@@ -233,7 +233,7 @@ func New(o Options) dispatch.Policy {
 }
 
 func newGroup(o Group) group {
-	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, shared: o.Deadline != 0, told: untold, again: never}
+	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, shared: o.Deadline != 0, reportedNeed: needUnreported, again: never}
 	if g.period == 0 {
 		g.period = g.window
 	}
@@ -251,7 +251,7 @@ func (p *tc) Len() int { return p.waiting }
 // Step takes one event and appends the actions that follow from it. What comes together is
 // decided together: the first of several items would start a batch of its own.
 func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.stand(now)
+	p.updateQueue(now)
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
 	before := len(out)
@@ -263,7 +263,7 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 		p.together = true
 		return out
 	}
-	open := p.asking()
+	open := p.awaitsAnswer()
 	if p.answer.Kind == 0 {
 		p.cursor, p.again = 0, p.again && open
 	}
@@ -271,12 +271,12 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 	p.given = p.orphans.takeLate(p.now, p.shortest(), &p.waiting, nil, p.given)
 	for p.cursor < len(p.groups) {
 		out = p.run(int32(p.cursor), out)
-		if p.asking() && !open {
+		if p.awaitsAnswer() && !open {
 			out = p.settle(p.cursor, out)
-			p.note(out[before:])
+			p.noteDrops(out[before:])
 			return append(out, p.question)
 		}
-		out = p.tell(int32(p.cursor), p.release(p.answer, out))
+		out = p.report(int32(p.cursor), p.release(p.answer, out))
 		p.answer = dispatch.Event{}
 		if p.cursor++; p.cursor == len(p.groups) && p.again && !open {
 			p.cursor, p.again = 0, false
@@ -284,8 +284,8 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 	}
 	out = p.settle(len(p.groups), out)
 	p.together = false
-	p.note(out[before:])
-	p.judge()
+	p.noteDrops(out[before:])
+	p.voidIfBroken()
 	return p.arm(p.wake(), out)
 }
 
@@ -313,13 +313,13 @@ func (p *tc) update(ev dispatch.Event, out []dispatch.Action) []dispatch.Action 
 // wake is when something is to be done without another event.
 func (p *tc) wake() dispatch.Time {
 	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
-	free, relieved := p.free(), false
+	free, stolen := p.free(), false
 	for i := range p.groups {
-		relieved = relieved || free && p.relieves(&p.groups[i])
+		stolen = stolen || free && p.maySteal(&p.groups[i])
 	}
 	for i := range p.groups {
 		g := &p.groups[i]
-		wake = min(wake, g.wake(p.now, p.least(g), free, relieved))
+		wake = min(wake, g.wake(p.now, p.least(g), free, stolen))
 	}
 	return wake
 }
@@ -462,7 +462,7 @@ func (p *tc) executorUp(id dispatch.ExecutorID, at int32, alone bool) {
 	g := &p.groups[at]
 	g.ups++
 	g.idle = append(g.idle, id)
-	g.told = untold
+	g.reportedNeed = needUnreported
 	p.share(at)
 	p.adopt(&p.orphans)
 }
@@ -487,7 +487,7 @@ func (p *tc) executorGone(id dispatch.ExecutorID) {
 	g := &p.groups[at]
 	p.execs[id] = executor{}
 	p.share(at)
-	if p.asking() && p.question.Executor == id {
+	if p.awaitsAnswer() && p.question.Executor == id {
 		p.question = dispatch.Action{}
 	}
 	g.ups--

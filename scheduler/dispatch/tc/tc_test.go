@@ -159,7 +159,7 @@ func (d *driver) hopeless(r dispatch.Request, free bool) {
 	p := d.p.(*tc)
 	for id, e := range d.execs {
 		end := d.now + d.groups[e.group].Duration
-		if !e.busy && (free || p.spared(e.group, end, false)) {
+		if !e.busy && (free || p.canSpare(e.group, end, false)) {
 			require.Greater(d.t, end, r.Deadline, "request %d was dropped while executor %d idled", r.ID, id)
 		}
 	}

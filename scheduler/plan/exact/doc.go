@@ -13,7 +13,7 @@
 //	              exact.go writes the plans; the files bound*.go have the bound
 //
 // What a plan leaves of an objective is lent to those who would be late first
-// (plan.Prepared.Lend).
+// (plan.Prepared.DistributeSlack).
 //
 // Processing steps of microseconds run beside executors (colocated.go).
 //

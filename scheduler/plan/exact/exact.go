@@ -179,7 +179,7 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 		sets[i] = set
 	}
 	split.Reassign(p.Prepared, sets, false, p.solve)
-	p.Lend(sets)
+	p.DistributeSlack(sets)
 	budgets = p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)
 	if p.own != nil {
 		p.own.UseLeast(sets, budgets)
@@ -335,7 +335,7 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		if p.Lend(sets[i]) {
+		if p.DistributeSlack(sets[i]) {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
 		p.own.UseLeast(sets[i], budgets)

@@ -208,16 +208,16 @@ func (s *packer) fromStricter(best *packing, bound float64) *packing {
 		if problems == nil || !differ {
 			continue
 		}
-		if found := s.relieved(problems, best.weight); found != nil {
+		if found := s.packStricter(problems, best.weight); found != nil {
 			best = found
 		}
 	}
 	return best
 }
 
-// relieved is the packing under the budgets that a search for stricter problems finds,
+// packStricter is the packing under the budgets that a search for stricter problems finds,
 // where it costs less.
-func (s *packer) relieved(stricter []*problem, than float64) *packing {
+func (s *packer) packStricter(stricter []*problem, than float64) *packing {
 	other := newPacker(stricter)
 	other.withMargin = s.withMargin
 	found := other.cheaper(than)

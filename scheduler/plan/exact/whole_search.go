@@ -350,7 +350,7 @@ func (p *wholeProblem) UseLeast(sets []plan.Schedule, budgets []time.Duration) {
 		if a == nil {
 			continue
 		}
-		if set, ok := p.Modules[i].idlest(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]/shortBatch); ok && set.Allocations[0].Batch > a.Batch {
+		if set, ok := p.Modules[i].leastUtilized(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]/shortBatch); ok && set.Allocations[0].Batch > a.Batch {
 			sets[i] = set
 		}
 	}
@@ -360,12 +360,12 @@ func (p *wholeProblem) UseLeast(sets []plan.Schedule, budgets []time.Duration) {
 // which they are short.
 const shortBatch = 8
 
-// idlest is the schedule of n devices of one kind that uses them least, by
+// leastUtilized is the schedule of n devices of one kind that uses them least, by
 // plan.ModuleProblem.Serves, among those of one configuration within the budget whose
 // batches take at most that duration; false where there is none. Of configurations that
 // use them nearly as little it is that of the largest batch: what a batch costs besides
 // computing is not in its duration.
-func (w *wholeModule) idlest(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
+func (w *wholeModule) leastUtilized(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
 	var able []plan.Config
 	most := 0.0
 	for _, k := range w.kinds {

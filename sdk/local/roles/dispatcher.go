@@ -39,7 +39,7 @@ type DispatcherOptions struct {
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
 
 	// Connections is how many each of the two ports keeps open; 0 means
-	// listen.Connections.
+	// what package listen keeps.
 	Connections int
 
 	// Advertise is the address at which gateways reach Addr, and executors at the port
@@ -276,7 +276,7 @@ func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o Dispatch
 	}
 	d.servers.Go(func() { l.run(life) })
 	d.servers.Go(func() {
-		if stay(life, &l.presence, enter) {
+		if rejoinLoop(life, &l.presence, enter) {
 			close(l.replaced)
 		}
 	})

@@ -42,7 +42,7 @@ func TestWhenAHostIsDoubted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
-				o := newDoubts(func(host string) { told = append(told, host) }).observer()
+				o := newSuspicions(func(host string) { told = append(told, host) }).observer()
 				for _, e := range c.events {
 					time.Sleep(e.after)
 					info := gateway.ExecutorInfo{Host: e.host, Err: e.err}

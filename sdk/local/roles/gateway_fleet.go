@@ -68,7 +68,7 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 			}
 			return err
 		}
-		if stay(life, &r.presence, enter) {
+		if rejoinLoop(life, &r.presence, enter) {
 			close(r.replaced)
 		}
 	})

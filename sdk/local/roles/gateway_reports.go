@@ -116,12 +116,12 @@ const (
 	// returnWithin is how long executors may take to come again whose connections were cut.
 	returnWithin = 700 * time.Millisecond
 
-	// doubtEvery is how often at most the fleet is told of a host.
-	doubtEvery = 10 * time.Second
+	// suspectEvery is how often at most the fleet is told of a host.
+	suspectEvery = 10 * time.Second
 )
 
-// doubts tells of hosts all of whose executors a gateway has lost.
-type doubts struct {
+// suspicions tells of hosts all of whose executors a gateway has lost.
+type suspicions struct {
 	tell func(host string) // must not block
 
 	mu       sync.Mutex
@@ -129,11 +129,11 @@ type doubts struct {
 	told     map[string]time.Time // when, by host
 }
 
-func newDoubts(tell func(host string)) *doubts {
-	return &doubts{tell: tell, attached: map[string]int{}, told: map[string]time.Time{}}
+func newSuspicions(tell func(host string)) *suspicions {
+	return &suspicions{tell: tell, attached: map[string]int{}, told: map[string]time.Time{}}
 }
 
-func (d *doubts) observer() gateway.Observer {
+func (d *suspicions) observer() gateway.Observer {
 	return gateway.Observer{
 		Attached: func(e gateway.ExecutorInfo) { d.count(e.Host, 1) },
 		Detached: func(e gateway.ExecutorInfo) {
@@ -145,7 +145,7 @@ func (d *doubts) observer() gateway.Observer {
 }
 
 // count notes an executor that has come or gone, and returns how many are attached.
-func (d *doubts) count(host string, n int) int {
+func (d *suspicions) count(host string, n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.attached[host] += n
@@ -157,14 +157,14 @@ func (d *doubts) count(host string, n int) int {
 }
 
 // look tells of a host to which none has come back.
-func (d *doubts) look(host string) {
+func (d *suspicions) look(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.attached[host] > 0 || time.Since(d.told[host]) < doubtEvery {
+	if d.attached[host] > 0 || time.Since(d.told[host]) < suspectEvery {
 		return
 	}
 	now := time.Now()
-	maps.DeleteFunc(d.told, func(_ string, at time.Time) bool { return now.Sub(at) >= doubtEvery })
+	maps.DeleteFunc(d.told, func(_ string, at time.Time) bool { return now.Sub(at) >= suspectEvery })
 	d.told[host] = now
 	d.tell(host)
 }

@@ -103,10 +103,10 @@ const (
 // errTaken is why a member does not join again: another process is held under its name.
 var errTaken = errors.New("roles: another process has the name")
 
-// stay joins the fleet again whenever it has lost sight of the member, until life
+// rejoinLoop joins the fleet again whenever it has lost sight of the member, until life
 // ends, or, which it says, another process has taken the member's name. While the
 // server is away nothing is lost: nobody has said so.
-func stay(life context.Context, p *activities.Presence, join func(context.Context) error) (replaced bool) {
+func rejoinLoop(life context.Context, p *activities.Presence, join func(context.Context) error) (replaced bool) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for missed := 0; ; {

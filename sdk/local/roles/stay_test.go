@@ -23,7 +23,7 @@ import (
 func TestTwoProcessesWithOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
-		replaced := stay(t.Context(), &activities.Presence{}, func(context.Context) error {
+		replaced := rejoinLoop(t.Context(), &activities.Presence{}, func(context.Context) error {
 			if asked++; asked == 1 {
 				return errors.New("the server is away")
 			}
@@ -62,7 +62,7 @@ func TestAMemberThatTheFleetGaveUpJoinsSoon(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				life, end := context.WithCancel(t.Context())
 				began := time.Now()
-				stay(life, &held.Presence, func(context.Context) error { end(); return nil })
+				rejoinLoop(life, &held.Presence, func(context.Context) error { end(); return nil })
 				assert.Equal(t, time.Duration(c.after)*lookEvery, time.Since(began))
 			})
 		})

@@ -166,7 +166,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		return join(ctx)
 	}
 	r.servers.Go(func() {
-		if stay(life, &held.Presence, again) {
+		if rejoinLoop(life, &held.Presence, again) {
 			close(r.replaced)
 		}
 	})

@@ -58,7 +58,7 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 		}
 	} else {
 		if o.Temporal == nil {
-			return c, errors.New("harpagon: this program brings no Temporal server; set TEMPORAL_ADDRESS to one")
+			return c, errors.New("harpagon: built without the embedded Temporal server; set TEMPORAL_ADDRESS to one")
 		}
 		c.server, err = o.Temporal(ctx, TemporalOptions{
 			DBFile: f.database(), LogFile: f.log("temporal"), UIAddr: o.UIAddr, WithoutUI: o.WithoutUI,

@@ -10,11 +10,11 @@ import (
 // never is the instant that does not come.
 const never = dispatch.Never
 
-// pool is what all policies over a shared pool have in common: the lines of
+// cluster is what all policies over a cluster have in common: the lines of
 // waiting requests, the executors, the clock and the timer.
-type pool struct {
+type base struct {
 	lines  []line // by class
-	models []poolModel
+	models []modelState
 	fleet  dispatch.Fleet
 
 	delay   dispatch.Delay
@@ -35,8 +35,8 @@ type pool struct {
 	wakes   dispatch.Agenda       // lines with requests, by when to look at them again
 }
 
-// poolModel is a model made ready: its profiles and its rate.
-type poolModel struct {
+// modelState is a model made ready: its profiles and its rate.
+type modelState struct {
 	tables []profile       // by group
 	paces  []dispatch.Pace // by group: what batches take in terms of their profile
 	plan   profile         // the slowest of the groups that are up; all where none is
@@ -64,19 +64,19 @@ const apart = 16
 
 // newPool reads the options, mended: every model has a table, and the batch
 // arena holds the largest batch, so that steps do not allocate.
-func newPool(o Options) pool {
+func newBase(o Options) base {
 	groups, largest := 1, 1
 	for _, m := range o.Models {
 		groups = max(groups, len(m.Groups))
 	}
-	p := pool{
+	p := base{
 		lines: make([]line, len(o.Models), max(len(o.Models), apart)), fleet: dispatch.NewFleet(groups), armed: never, asked: never, max: o.MaxQueue, firsts: make([]dispatch.ExecutorID, groups),
 		delay: dispatch.Delay{Control: max(0, o.Delay.Control), PerRequest: max(0, o.Delay.PerRequest)}, margin: max(0, o.Margin),
 	}
 	if p.max <= 0 {
-		p.max = dispatch.DefaultMaxPoolQueue
+		p.max = dispatch.DefaultMaxQueue
 	}
-	p.models = make([]poolModel, 0, max(len(o.Models), apart))
+	p.models = make([]modelState, 0, max(len(o.Models), apart))
 	p.wakes = dispatch.NewAgenda(len(o.Models))
 	for _, m := range o.Models {
 		pm := newPoolModel(m, groups)
@@ -88,8 +88,8 @@ func newPool(o Options) pool {
 	return p
 }
 
-func newPoolModel(m Model, groups int) poolModel {
-	pm := poolModel{slo: max(1, m.SLO), meter: dispatch.NewMeter(m.Rate)}
+func newPoolModel(m Model, groups int) modelState {
+	pm := modelState{slo: max(1, m.SLO), meter: dispatch.NewMeter(m.Rate)}
 	for g := range groups {
 		table := m.Durations
 		if g < len(m.Groups) && len(m.Groups[g]) > 0 {
@@ -101,7 +101,7 @@ func newPoolModel(m Model, groups int) poolModel {
 }
 
 // replan looks anew at which groups have executors.
-func (p *pool) replan() {
+func (p *base) replan() {
 	for i := range p.models {
 		m := &p.models[i]
 		m.plan, m.least = nil, never
@@ -127,10 +127,10 @@ func (p *pool) replan() {
 }
 
 // Len is the number of requests that wait.
-func (p *pool) Len() int { return p.waiting }
+func (p *base) Len() int { return p.waiting }
 
 // begin opens a step: time does not run backwards.
-func (p *pool) begin(now dispatch.Time, ev *dispatch.Event) {
+func (p *base) begin(now dispatch.Time, ev *dispatch.Event) {
 	p.now = max(p.now, now)
 	p.batch = p.batch[:0]
 	if p.armed <= p.now {
@@ -148,10 +148,10 @@ const tardyFade = 16
 
 // early is how much sooner than at the last instant a batch is looked at, for timers
 // that come late; at most a quarter of the model's time.
-func (p *pool) early(class int32) dispatch.Time { return min(p.tardy, p.models[class].slo/4) }
+func (p *base) early(class int32) dispatch.Time { return min(p.tardy, p.models[class].slo/4) }
 
 // change takes in an event about executors.
-func (p *pool) change(ev *dispatch.Event) {
+func (p *base) change(ev *dispatch.Event) {
 	up := p.fleet.Up
 	switch ev.Kind {
 	case dispatch.ExecutorUp:
@@ -176,7 +176,7 @@ func (p *pool) change(ev *dispatch.Event) {
 }
 
 // unpark takes out one of those parked.
-func (p *pool) unpark() int32 {
+func (p *base) unpark() int32 {
 	last := len(p.parked) - 1
 	class := p.parked[last]
 	p.parked = p.parked[:last]
@@ -185,7 +185,7 @@ func (p *pool) unpark() int32 {
 
 // admit puts a request into its line, or drops it as Full where there is no room or no
 // such model. It gives it up where even alone it would miss its deadline.
-func (p *pool) admit(r *dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {
+func (p *base) admit(r *dispatch.Request, out []dispatch.Action) ([]dispatch.Action, bool) {
 	if r.Class < 0 || int(r.Class) >= len(p.lines) {
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full}), false
 	}
@@ -203,7 +203,7 @@ func (p *pool) admit(r *dispatch.Request, out []dispatch.Action) ([]dispatch.Act
 	return out, true
 }
 
-func (p *pool) waiterOf(r *dispatch.Request) waiter {
+func (p *base) waiterOf(r *dispatch.Request) waiter {
 	w := waiter{id: r.ID, due: r.Deadline, kept: p.kept(r.Class)}
 	if w.due == 0 {
 		w.due = r.Arrival + p.models[r.Class].slo
@@ -213,7 +213,7 @@ func (p *pool) waiterOf(r *dispatch.Request) waiter {
 }
 
 // cancel forgets a request and returns its class, or -1.
-func (p *pool) cancel(r *dispatch.Request) int32 {
+func (p *base) cancel(r *dispatch.Request) int32 {
 	if r.Class >= 0 && int(r.Class) < len(p.lines) {
 		due := dispatch.Time(0)
 		if r.Deadline != 0 {
@@ -231,7 +231,7 @@ func (p *pool) cancel(r *dispatch.Request) int32 {
 	return -1
 }
 
-func (p *pool) withdraw(class int32, id dispatch.RequestID, due dispatch.Time) bool {
+func (p *base) withdraw(class int32, id dispatch.RequestID, due dispatch.Time) bool {
 	i := p.lines[class].find(id, due)
 	if i < 0 {
 		return false
@@ -242,7 +242,7 @@ func (p *pool) withdraw(class int32, id dispatch.RequestID, due dispatch.Time) b
 }
 
 // dropFirst gives up the first k requests of a line.
-func (p *pool) dropFirst(class int32, k int) {
+func (p *base) dropFirst(class int32, k int) {
 	q := &p.lines[class]
 	for i := range k {
 		p.giveUp(class, *q.at(i))
@@ -252,7 +252,7 @@ func (p *pool) dropFirst(class int32, k int) {
 }
 
 // dropLate gives up the requests that no executor could serve in time.
-func (p *pool) dropLate(class int32) {
+func (p *base) dropLate(class int32) {
 	q, k := &p.lines[class], 0
 	for k < q.n && q.due(k) < p.now+p.models[class].least {
 		k++
@@ -261,7 +261,7 @@ func (p *pool) dropLate(class int32) {
 }
 
 // expire gives up the requests of a line that are late and sets when the next will be.
-func (p *pool) expire(line int32) {
+func (p *base) expire(line int32) {
 	p.dropLate(line)
 	if q := &p.lines[line]; q.n > 0 {
 		p.wakes.Set(line, q.due(0)-p.models[line].least+1)
@@ -271,18 +271,18 @@ func (p *pool) expire(line int32) {
 }
 
 // offer is the chance that an executor offers to a model.
-func (p *pool) offer(class int32, id dispatch.ExecutorID) offer {
+func (p *base) offer(class int32, id dispatch.ExecutorID) offer {
 	e := &p.fleet.Execs[id]
 	return offer{now: p.now, free: e.Free, delay: p.delay, table: p.models[class].tables[e.Group], late: p.slips.beyond(p.now, id)}
 }
 
 // planned is the chance that an idle executor would offer to a model now.
-func (p *pool) planned(class int32) offer {
+func (p *base) planned(class int32) offer {
 	return offer{now: p.now, free: p.now, delay: p.delay, table: p.models[class].plan}
 }
 
 // start sends the first b requests of a line to an open executor.
-func (p *pool) start(class int32, id dispatch.ExecutorID, b int, out []dispatch.Action) []dispatch.Action {
+func (p *base) start(class int32, id dispatch.ExecutorID, b int, out []dispatch.Action) []dispatch.Action {
 	q := &p.lines[class]
 	from := len(p.batch)
 	for i := range b {
@@ -294,7 +294,7 @@ func (p *pool) start(class int32, id dispatch.ExecutorID, b int, out []dispatch.
 }
 
 // launch sends what stands in the batch arena from that place on.
-func (p *pool) launch(class int32, id dispatch.ExecutorID, from int, out []dispatch.Action) []dispatch.Action {
+func (p *base) launch(class int32, id dispatch.ExecutorID, from int, out []dispatch.Action) []dispatch.Action {
 	s, b := p.offer(class, id), len(p.batch)-from
 	a := dispatch.Action{Act: dispatch.Start, Executor: id, Group: p.fleet.Execs[id].Group, Class: class, Batch: p.batch[from:len(p.batch):len(p.batch)]}
 	if p.delay != (dispatch.Delay{}) {
@@ -315,7 +315,7 @@ func (p *pool) launch(class int32, id dispatch.ExecutorID, from int, out []dispa
 
 // lead is how far ahead of its end an executor may be sent the next batch: the
 // longest delay of a target batch.
-func (p *pool) lead() dispatch.Time {
+func (p *base) lead() dispatch.Time {
 	lead := dispatch.Time(0)
 	for i := range p.models {
 		lead = max(lead, p.delay.Of(p.models[i].target))
@@ -324,7 +324,7 @@ func (p *pool) lead() dispatch.Time {
 }
 
 // arm asks for a timer unless one that comes no later is set already.
-func (p *pool) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
+func (p *base) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
 	wake = min(wake, p.fleet.Wake())
 	if wake == never || p.armed <= wake {
 		return out
@@ -335,7 +335,7 @@ func (p *pool) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action 
 }
 
 // allowed is the largest size that exists up to b.
-func (p *pool) allowed(b int) int {
+func (p *base) allowed(b int) int {
 	if p.sizes == nil {
 		return b
 	}
@@ -357,7 +357,7 @@ type line struct {
 	n    int
 }
 
-// waiter is what a pool keeps of a request.
+// waiter is what a cluster keeps of a request.
 type waiter struct {
 	id   dispatch.RequestID
 	due  dispatch.Time // deadline less what is kept
@@ -443,9 +443,9 @@ func (q *line) remove(i int) {
 	q.n--
 }
 
-// describe draws what all pool policies share: one line for the executors and
+// describe draws what all cluster policies share: one line for the executors and
 // one for each model that waits or has a known rate.
-func (p *pool) describe(name string) string {
+func (p *base) describe(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d waiting, %d of %d executors open\n", name, p.waiting, p.fleet.Opens, p.fleet.Up)
 	for i := range p.models {

@@ -11,7 +11,7 @@ import (
 )
 
 // drawSight draws a line of requests, a profile and the turns to come.
-func drawSight(t *rapid.T) (*foresight, *view) {
+func drawSight(t *rapid.T) (*lookahead, *view) {
 	each := time.Duration(rapid.IntRange(1, 20).Draw(t, "each")) * ms / 10
 	fixed := time.Duration(rapid.IntRange(0, 100).Draw(t, "fixed")) * ms / 10
 	table := newProfile(Linear(each, fixed, rapid.IntRange(1, 12).Draw(t, "largest")))
@@ -21,7 +21,7 @@ func drawSight(t *rapid.T) (*foresight, *view) {
 		due += dispatch.Time(rapid.IntRange(0, 20).Draw(t, "gap")) * ms / 10
 		q.insert(waiter{id: dispatch.RequestID(i), due: table[0] + due})
 	}
-	f, at := &foresight{}, dispatch.Time(0)
+	f, at := &lookahead{}, dispatch.Time(0)
 	few := rapid.IntRange(1, 4).Draw(t, "turns")
 	for i := range f.turns {
 		if i < few {
@@ -37,7 +37,7 @@ func drawSight(t *rapid.T) (*foresight, *view) {
 
 // mostServed tries everything that the turns allow: any number given up before
 // each, and then the largest batch.
-func mostServed(f *foresight, v *view, turn, from int) int {
+func mostServed(f *lookahead, v *view, turn, from int) int {
 	if turn == len(f.turns) || from >= v.q.n {
 		return 0
 	}
@@ -50,9 +50,9 @@ func mostServed(f *foresight, v *view, turn, from int) int {
 	return best
 }
 
-// TestForesightServesMost holds its first move to that of the best of all
-// ways: after it, as many can still be served.
-func TestForesightServesMost(t *testing.T) {
+// TestLookaheadServesMost holds its first move to that of the best of all
+// candidates: after it, as many can still be served.
+func TestLookaheadServesMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f, v := drawSight(t)
 		all := mostServed(f, v, 0, 0)
@@ -80,13 +80,13 @@ func BenchmarkForesee(b *testing.B) {
 	}
 	p.models[0].meter = dispatch.Meter{Rate: 1000, Samples: 10}
 	p.aim(0)
-	p.typic = float64(58 * ms)
+	p.meanBatchTime = float64(58 * ms)
 	for i := range 20 {
 		p.lines[0].insert(waiter{id: dispatch.RequestID(i), due: 57*ms + dispatch.Time(i)*ms/2})
 	}
 	s := p.planned(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		p.foresee(0, &s, cut{size: 7})
+		p.lookAhead(0, &s, cut{size: 7})
 	}
 }

@@ -9,42 +9,42 @@ import (
 
 // How far adaptive looks ahead.
 const (
-	foresightPool  = 16   // executors at most: in a large pool they even out by themselves
-	foresightTurns = 24   // executors that the model is given, one after the other
-	foresightSteps = 16   // of giving up requests, over all turns together
-	foresightShare = 16   // the part of the target batch that one step gives up; at least one request
-	foresightLeast = 1.1  // target batches that must wait for it to matter
-	foresightMost  = 4    // target batches above which this is an overload that outlasts all turns
-	foresightGain  = 0.25 // of what giving up requests for larger batches may gain, at least
+	lookaheadDevices = 16   // executors at most: in a large cluster they even out by themselves
+	lookaheadTurns   = 24   // executors that the model is given, one after the other
+	lookaheadSteps   = 16   // of giving up requests, over all turns together
+	lookaheadShare   = 16   // the part of the target batch that one step gives up; at least one request
+	lookaheadLeast   = 1.1  // target batches that must wait for it to matter
+	lookaheadMost    = 4    // target batches above which this is an overload that outlasts all turns
+	lookaheadGain    = 0.25 // of what giving up requests for larger batches may gain, at least
 
-	hopeMost = 0.15 // of the requests to come
+	rateMarginMost = 0.15 // of the requests to come
 
 	manyShare = 3.5 // executors of which a model is given one, from which on it is one among many
 )
 
-// foresight plays the next turns of a model, with the requests that wait and
+// lookahead plays the next turns of a model, with the requests that wait and
 // others that come evenly at its rate, and finds how many of the first to give
 // up now so that most are served over all turns. What the present batch gains
 // by giving up a request may be lost if it would have fitted into a later one;
 // and a batch that stays small now makes all that follow late.
 //
-// Of two ways that gave up as many in as many turns, the one that has come
+// Of two candidates that gave up as many in as many turns, the one that has come
 // further along the line has served more and leaves the newer requests, so
 // only that one is followed: at most turns·steps²/2 batches are tried.
-type foresight struct {
-	turns [foresightTurns]dispatch.Time
-	ends  [foresightPool]dispatch.Time
-	ways  [foresightSteps]way // by the steps given up
-	next  [foresightSteps]way
+type lookahead struct {
+	turns      [lookaheadTurns]dispatch.Time
+	ends       [lookaheadDevices]dispatch.Time
+	candidates [lookaheadSteps]candidate // by the steps given up
+	next       [lookaheadSteps]candidate
 }
 
-// way is the best of those that gave up as much.
-type way struct {
-	reach int // place in the line up to which requests were served or given up; -1 where there is no way
+// candidate is the best of those that gave up as much.
+type candidate struct {
+	reach int // place in the line up to which requests were served or given up; -1 where there is none
 	first int // steps given up at the first turn
 }
 
-// view is what foresight knows of the line to come.
+// view is what lookahead knows of the line to come.
 type view struct {
 	q    *line
 	s    *offer // of the first turn
@@ -56,24 +56,24 @@ type view struct {
 	unit int           // requests in one step
 }
 
-// foresee is the batch for the offer, by looking at the turns to come, or the
+// lookAhead is the batch for the offer, by looking at the turns to come, or the
 // given one where they do not tell.
-func (p *adaptive) foresee(class int32, s *offer, c cut) cut {
+func (p *adaptive) lookAhead(class int32, s *offer, c cut) cut {
 	q, m := &p.lines[class], &p.models[class]
 	waiting := float64(q.n) / m.aim
-	if p.fleet.Up > foresightPool || m.spared < foresightGain || p.amongMany(class) || waiting < foresightLeast || waiting > foresightMost || m.meter.Rate <= 0 {
+	if p.fleet.Up > lookaheadDevices || m.spared < lookaheadGain || p.amongMany(class) || waiting < lookaheadLeast || waiting > lookaheadMost || m.meter.Rate <= 0 {
 		return c
 	}
 	v := view{
 		q: q, s: s, plan: m.plan, now: p.now, wait: m.slo - p.margin, slow: p.delay.Of(int(m.aim)),
-		gap: 1e9 / (m.meter.Rate * (1 - p.hope(m))), unit: max(1, int(m.aim/foresightShare)),
+		gap: 1e9 / (m.meter.Rate * (1 - p.rateMargin(m))), unit: max(1, int(m.aim/lookaheadShare)),
 	}
-	typic := p.typic
-	if typic == 0 {
-		typic = float64(m.plan.of(max(1, m.target)))
+	mean := p.meanBatchTime
+	if mean == 0 {
+		mean = float64(m.plan.of(max(1, m.target)))
 	}
-	p.sight.upcoming(&p.fleet, p.now, typic, p.share(class))
-	drop, ok := p.sight.best(&v)
+	p.lookahead.upcoming(&p.fleet, p.now, mean, p.share(class))
+	drop, ok := p.lookahead.best(&v)
 	if !ok || drop >= q.n {
 		return c
 	}
@@ -84,16 +84,16 @@ func (p *adaptive) foresee(class int32, s *offer, c cut) cut {
 	return cut{drop: drop, size: size}
 }
 
-// hope is by how much fewer requests are counted on than come on average, as a share. What is given
-// up now is lost, while a later turn can still give up if more come: so foresight looks at a stream
+// rateMargin is by how much fewer requests are counted on than come on average, as a share. What is given
+// up now is lost, while a later turn can still give up if more come: so lookahead looks at a stream
 // that is slower by so many standard deviations of what comes over all its turns. Where most of a batch's
-// time is fixed, a small one costs most, and there is no hope; nor for a lone executor, whose turns
+// time is fixed, a small one costs most, and there is no margin; nor for a lone executor, whose turns
 // are so far apart that nothing is gained.
-func (p *adaptive) hope(m *poolModel) float64 {
+func (p *adaptive) rateMargin(m *modelState) float64 {
 	if p.fleet.Up < 2 {
 		return 0
 	}
-	return min(hopeMost, p.rules.hope*m.slender/math.Sqrt(foresightTurns*m.aim))
+	return min(rateMarginMost, p.rules.rateMargin*m.slender/math.Sqrt(lookaheadTurns*m.aim))
 }
 
 // share is every how many executors the model is given one, by the needs of
@@ -115,22 +115,22 @@ const farthest = 1e6
 
 // upcoming notes when the model will be given executors: every so many of
 // those that are or become free, and again a typical batch later.
-func (f *foresight) upcoming(pool *dispatch.Fleet, now dispatch.Time, typic, every float64) {
-	ends := f.soonest(pool, now)
+func (f *lookahead) upcoming(fleet *dispatch.Fleet, now dispatch.Time, mean, every float64) {
+	ends := f.soonest(fleet, now)
 	for i := range f.turns {
 		j := int(min(float64(i)*every, farthest))
-		f.turns[i] = ends[j%len(ends)] + dispatch.Time(typic*float64(j/len(ends)))
+		f.turns[i] = ends[j%len(ends)] + dispatch.Time(mean*float64(j/len(ends)))
 	}
 }
 
 // soonest is when the executors are or become free, the soonest first.
-func (f *foresight) soonest(pool *dispatch.Fleet, now dispatch.Time) []dispatch.Time {
+func (f *lookahead) soonest(fleet *dispatch.Fleet, now dispatch.Time) []dispatch.Time {
 	ends := f.ends[:0]
-	for range pool.Opens {
+	for range fleet.Opens {
 		ends = append(ends, now)
 	}
-	for _, e := range pool.Ends.Entries() {
-		at := max(now, e.At+pool.Lead)
+	for _, e := range fleet.Ends.Entries() {
+		at := max(now, e.At+fleet.Lead)
 		i := len(ends)
 		ends = append(ends, at)
 		for ; i > 0 && ends[i-1] > at; i-- {
@@ -142,32 +142,32 @@ func (f *foresight) soonest(pool *dispatch.Fleet, now dispatch.Time) []dispatch.
 }
 
 // best is how many requests to give up now; not ok where more would have to go
-// than foresight looks at.
-func (f *foresight) best(v *view) (drop int, ok bool) {
+// than lookahead looks at.
+func (f *lookahead) best(v *view) (drop int, ok bool) {
 	if f.all(v) {
 		return 0, true
 	}
-	for i := range f.ways {
-		f.ways[i].reach = -1
+	for i := range f.candidates {
+		f.candidates[i].reach = -1
 	}
-	f.ways[0] = way{}
+	f.candidates[0] = candidate{}
 	for turn := range f.turns {
 		f.turn(v, turn)
 	}
 	best, most := -1, -1
-	for given, w := range f.ways {
+	for given, w := range f.candidates {
 		if served := w.reach - given*v.unit; w.reach >= 0 && served > most {
 			best, most = given, served
 		}
 	}
-	if best < 0 || best == foresightSteps-1 {
+	if best < 0 || best == lookaheadSteps-1 {
 		return 0, false
 	}
-	return f.ways[best].first * v.unit, true
+	return f.candidates[best].first * v.unit, true
 }
 
 // all says whether nothing has to go at all.
-func (f *foresight) all(v *view) bool {
+func (f *lookahead) all(v *view) bool {
 	reach, come := 0, 0
 	for turn, at := range f.turns {
 		come = v.q.n + int(float64(at-v.now)/v.gap)
@@ -183,19 +183,19 @@ func (f *foresight) all(v *view) bool {
 	return reach == come
 }
 
-// turn follows every way through one more turn.
-func (f *foresight) turn(v *view, turn int) {
+// turn follows every candidate through one more turn.
+func (f *lookahead) turn(v *view, turn int) {
 	at := f.turns[turn]
 	come := v.q.n + int(float64(at-v.now)/v.gap)
 	for i := range f.next {
 		f.next[i].reach = -1
 	}
-	for given, w := range f.ways {
+	for given, w := range f.candidates {
 		if w.reach < 0 {
 			continue
 		}
 		last := -1
-		for more := 0; given+more < foresightSteps; more++ {
+		for more := 0; given+more < lookaheadSteps; more++ {
 			from, size := w.reach+more*v.unit, 0
 			if from < come {
 				if size = v.fit(turn, at, from, come); size == 0 {
@@ -209,7 +209,7 @@ func (f *foresight) turn(v *view, turn int) {
 					first = more
 				}
 				if reach > f.next[given+more].reach {
-					f.next[given+more] = way{reach, first}
+					f.next[given+more] = candidate{reach, first}
 				}
 			}
 			if reach >= come {
@@ -217,7 +217,7 @@ func (f *foresight) turn(v *view, turn int) {
 			}
 		}
 	}
-	f.ways, f.next = f.next, f.ways
+	f.candidates, f.next = f.next, f.candidates
 }
 
 // fit is the largest batch from that place of the line on.

@@ -13,18 +13,18 @@ const (
 	usualSlack = 50 * time.Microsecond  // of Linux
 	slack      = 200 * time.Microsecond // by how much sleeps of a process that serves may end later
 
-	loosened = "HARPAGON_LOOSENED" // environment variable of a process that was started anew
+	relaxed = "HARPAGON_TIMER_SLACK" // environment variable of a process that was started anew
 )
 
-// loosen lets the sleeps of this process end late. While any of its threads works, Go's
+// relaxTimerSlack lets the sleeps of this process end late. While any of its threads works, Go's
 // runtime looks after all of them every 20 µs, from a thread that was there before this
 // program began: at few hundred small requests a second that is a seventh of what they
 // take. Threads have the slack of those that started them, so the program starts itself
 // anew, as the same process; where that cannot be, or somebody has set another slack
 // before, everything stays as it is.
-func loosen() {
-	if os.Getenv(loosened) != "" {
-		_ = os.Unsetenv(loosened)
+func relaxTimerSlack() {
+	if os.Getenv(relaxed) != "" {
+		_ = os.Unsetenv(relaxed)
 		return
 	}
 	runtime.LockOSThread()
@@ -33,6 +33,6 @@ func loosen() {
 	if err != nil || time.Duration(now) != usualSlack || unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0) != nil {
 		return
 	}
-	_ = syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), loosened+"=1"))
+	_ = syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), relaxed+"=1"))
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) // it could not: back to the usual
 }

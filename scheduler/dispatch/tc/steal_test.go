@@ -35,7 +35,7 @@ func behind(slower dispatch.Time) (first, then []dispatch.Action) {
 }
 
 // An executor that is free takes the oldest that wait, whichever group they were given to.
-func TestAnIdleExecutorRelievesOtherGroups(t *testing.T) {
+func TestAnIdleExecutorStealsFromOtherGroups(t *testing.T) {
 	first, then := behind(1)
 	assert.Equal(t, []int{4, 4}, starts(first), "both are busy")
 	if assert.Equal(t, []int{4}, starts(then)) {
@@ -44,7 +44,7 @@ func TestAnIdleExecutorRelievesOtherGroups(t *testing.T) {
 }
 
 // What would be done later there than where it waits stays.
-func TestASlowExecutorRelievesNobody(t *testing.T) {
+func TestASlowExecutorStealsNothing(t *testing.T) {
 	_, then := behind(10)
 	for _, a := range then {
 		assert.False(t, a.Act == dispatch.Start && len(a.Batch) == 4, "%v", a)

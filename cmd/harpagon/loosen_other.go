@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// loosen does nothing here.
-func loosen() {}

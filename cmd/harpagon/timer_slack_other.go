@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// relaxTimerSlack does nothing here.
+func relaxTimerSlack() {}
