@@ -147,7 +147,7 @@ func TestSimulateFunctions(t *testing.T) {
 	got = run(t, "simulate", functionsExample, "--arrivals", "even")
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, "poisson")
-	for _, flags := range [][]string{{"--pool", "gpu=2"}, {"--find-goodput"}, {"--dispatch", "tc"}} {
+	for _, flags := range [][]string{{"--devices", "gpu=2"}, {"--find-goodput"}, {"--dispatch", "tc"}} {
 		got = run(t, append([]string{"simulate", functionsExample}, flags...)...)
 		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr, flags[0])

@@ -18,7 +18,7 @@ type simulateFlags struct {
 	options  simulate.Options
 	arrivals string
 	rate     float64
-	pool     []string
+	devices  []string
 	lose     []string
 	spread   string
 
@@ -56,8 +56,8 @@ batches and how busy the devices are. The dispatchers are the ones that the
 gateway drives; the same seed gives the same result everywhere.
 
 It plans the services as harpagon plan does, with the same flags, and runs that
-plan, whatever rate is offered. With --pool all pipelines share one pool of devices
-instead, with one dispatcher and no plan.
+plan, whatever rate is offered. With --devices all pipelines share devices of these
+kinds instead, with one dispatcher and no plan.
 
 Functions are planned and replayed on Poisson arrivals, through the dispatcher
 that keeps a timeout for each application, and billed as their provider would.
@@ -73,7 +73,7 @@ Traces and replays come as they were recorded unless a rate is given.
 attainment (99 % of its requests within the SLO).`,
 		Example: `  harpagon simulate pipeline.hcl --arrivals poisson --rate 120
   harpagon simulate . --arrivals gamma:0.1 --find-goodput --json
-  harpagon simulate models.hcl --pool gpu=8 --dispatch deferred --arrivals poisson --find-goodput --seeds 5
+  harpagon simulate models.hcl --devices gpu=8 --dispatch deferred --arrivals poisson --find-goodput --seeds 5
   harpagon simulate . --arrivals trace:counts.csv --plot batches.svg --trace-events batches.json
   harpagon simulate . --lose 0@10s-20s --delay-control 100us --delay-data 50us --noise 0.05`,
 		Args: somePaths,
@@ -101,14 +101,16 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	f.state.Register(c, keptUsage)
 	f.planning.Register(c)
-	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for a pool: %s)",
+	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for --devices and clusters: %s)",
 		strings.Join(shared.Names(), ", "), simulate.DefaultClusterDispatch()))
 	flags.StringVar(&f.arrivals, "arrivals", "", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants); as declared when left out")
 	flags.Float64Var(&f.rate, "rate", 0, "requests per second, over all pipelines; as declared, or recorded, when left out")
 	flags.DurationVar(&f.options.Duration, "duration", time.Minute, "how long requests come and are counted; all of a trace or replay when left out")
 	flags.DurationVar(&f.options.Warmup, "warmup", 0, "how long they come before that and are not counted")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of all that is random")
-	flags.StringSliceVar(&f.pool, "pool", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
+	flags.StringSliceVar(&f.devices, "devices", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
+	flags.StringSliceVar(&f.devices, "pool", nil, "`hardware=N`")
+	_ = flags.MarkDeprecated("pool", "it is called --devices now, and goes with the next version")
 	flags.BoolVar(&f.goodput, "find-goodput", false, "find the highest rate at which every pipeline keeps the attainment")
 	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of each pipeline's requests to be in time, for --find-goodput")
 	flags.Float64Var(&f.tolerance, "tolerance", simulate.DefaultTolerance, "how close to come to the goodput, as a part of it")
@@ -144,8 +146,8 @@ func (f *simulateFlags) check() error {
 		return err
 	}
 	f.options.Spread = simulate.Spread(f.spread)
-	if name := f.planning.First(); name != "" && len(f.pool) > 0 {
-		return fmt.Errorf("--pool runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
+	if name := f.planning.First(); name != "" && len(f.devices) > 0 {
+		return fmt.Errorf("--devices runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
 	}
 	switch {
 	case f.seeds < 1:
@@ -205,21 +207,21 @@ func (f *simulateFlags) loads(d *Deps, doc *pipelines.Document) ([]simulate.Load
 	return loads, nil
 }
 
-// parsePool reads hardware=N.
-func parsePool(list []string) ([]simulate.Devices, error) {
-	var pool []simulate.Devices
+// parseDevices reads hardware=N.
+func parseDevices(list []string) ([]simulate.Devices, error) {
+	var all []simulate.Devices
 	for _, text := range list {
 		name, count, ok := strings.Cut(text, "=")
 		n, err := strconv.Atoi(count)
 		if !ok || err != nil || name == "" || n < 1 {
-			return nil, fmt.Errorf("--pool %s: write HARDWARE=N with at least one device, such as gpu=8", text)
+			return nil, fmt.Errorf("--devices %s: write HARDWARE=N with at least one device, such as gpu=8", text)
 		}
 		if n > simulate.MaxDevices {
-			return nil, fmt.Errorf("--pool %s: memory is kept for %d devices; simulate a part of them at a part of the rate", text, simulate.MaxDevices)
+			return nil, fmt.Errorf("--devices %s: memory is kept for %d devices; simulate a part of them at a part of the rate", text, simulate.MaxDevices)
 		}
-		pool = append(pool, simulate.Devices{Hardware: name, Count: n})
+		all = append(all, simulate.Devices{Hardware: name, Count: n})
 	}
-	return pool, nil
+	return all, nil
 }
 
 // parseOutage reads DEVICE@FROM-TO.

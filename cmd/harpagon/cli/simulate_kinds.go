@@ -95,8 +95,8 @@ func (f *simulateFlags) functionRate(doc *pipelines.Document, fn *pipelines.Func
 // beyondFunctions is a flag that was given and says nothing about functions.
 func (f *simulateFlags) beyondFunctions() string {
 	switch {
-	case len(f.pool) > 0:
-		return "--pool"
+	case len(f.devices) > 0:
+		return "--devices"
 	case f.goodput:
 		return "--find-goodput"
 	case f.plot != "":

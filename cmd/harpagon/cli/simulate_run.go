@@ -48,7 +48,7 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	if err != nil {
 		return err
 	}
-	shared, err := parsePool(f.pool)
+	shared, err := parseDevices(f.devices)
 	if err != nil {
 		return err
 	}

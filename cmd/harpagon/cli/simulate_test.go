@@ -18,7 +18,7 @@ func TestSimulate(t *testing.T) {
 	golden(t, "simulate.txt", got.stdout)
 	assert.Equal(t, got, run(t, "simulate", dir, "--duration", "10s", "--arrivals", "poisson"), "the same seed")
 
-	got = run(t, "simulate", dir, "--json", "--duration", "10s", "--pool", "v100=2", "--dispatch", "deferred", "--find-goodput", "--tolerance", "0.05")
+	got = run(t, "simulate", dir, "--json", "--duration", "10s", "--devices", "v100=2", "--dispatch", "deferred", "--find-goodput", "--tolerance", "0.05")
 	assert.Equal(t, ExitOK, got.code, got.stderr)
 	var out struct{ Simulations []map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &out))
@@ -33,6 +33,17 @@ func TestSimulate(t *testing.T) {
 	assert.EqualValues(t, 2, one["devices"])
 	assert.Equal(t, one["requests"], one["completed"].(float64)+one["late"].(float64)+one["dropped"].(float64)+one["refused"].(float64))
 	assert.Greater(t, one["goodput_rate"], 10.0)
+}
+
+// TestSimulateTakesItsOldFlag: --pool still does what --devices does, and says what it is called.
+func TestSimulateTakesItsOldFlag(t *testing.T) {
+	dir := smallFolder(t, "400ms")
+	want := run(t, "simulate", dir, "--duration", "2s", "--devices", "v100=2")
+	got := run(t, "simulate", dir, "--duration", "2s", "--pool", "v100=2")
+	assert.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Equal(t, want.stdout, got.stdout)
+	assert.Contains(t, got.stderr, "--pool has been deprecated, it is called --devices now")
+	assert.NotContains(t, run(t, "simulate", "--help").stdout, "--pool")
 }
 
 // TestSimulateKeepsAPlan: every even request of a plan is in time.
@@ -77,20 +88,20 @@ func TestSimulateTraces(t *testing.T) {
 func TestSimulateSaysWhatIsWrong(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	for args, want := range map[string]string{
-		"--arrivals often":             "replay:FILE",
-		"--arrivals trace:nowhere.csv": "no such file",
-		"--pool v100":                  "write HARDWARE=N",
-		"--pool v100=99999999":         "memory is kept for",
-		"--pool h200=2":                `module "detect" of pipeline "small" has no profile on "h200"`,
-		"--pool v100=2 --dispatch tc":  "tc cuts batches for the groups of a plan",
-		"--dispatch matching":          "have no sizes",
-		"--dispatch best":              "there is no dispatch policy",
-		"--lose 1":                     "write DEVICE@FROM-TO",
-		"--lose 99@1s-2s":              "no device 99",
-		"--plot batches.txt":           "is no picture",
-		"--duration 0s":                "above zero",
-		"--rate -1":                    "zero or more",
-		"--seeds 0":                    "at least one seed",
+		"--arrivals often":               "replay:FILE",
+		"--arrivals trace:nowhere.csv":   "no such file",
+		"--devices v100":                 "write HARDWARE=N",
+		"--devices v100=99999999":        "memory is kept for",
+		"--devices h200=2":               `module "detect" of pipeline "small" has no profile on "h200"`,
+		"--devices v100=2 --dispatch tc": "tc cuts batches for the groups of a plan",
+		"--dispatch matching":            "have no sizes",
+		"--dispatch best":                "there is no dispatch policy",
+		"--lose 1":                       "write DEVICE@FROM-TO",
+		"--lose 99@1s-2s":                "no device 99",
+		"--plot batches.txt":             "is no picture",
+		"--duration 0s":                  "above zero",
+		"--rate -1":                      "zero or more",
+		"--seeds 0":                      "at least one seed",
 	} {
 		got := run(t, append([]string{"simulate", dir}, strings.Fields(args)...)...)
 		assert.Equal(t, ExitError, got.code, args)
@@ -107,7 +118,7 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 func TestSimulateANetwork(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	median := func(delay string) float64 {
-		got := run(t, "simulate", dir, "--pool", "v100=4", "--duration", "10s", "--delay-control", delay, "--delay-data", "100us", "--json")
+		got := run(t, "simulate", dir, "--devices", "v100=4", "--duration", "10s", "--delay-control", delay, "--delay-data", "100us", "--json")
 		require.Equal(t, ExitOK, got.code, got.stderr)
 		var out struct {
 			Simulations []struct {
