@@ -41,7 +41,7 @@ type MeasureTask struct {
 
 	Outputs    []string           // see Model
 	OutputRows map[string]float64 // see Model
-	Limits     RoundLimits        // zero fields: DefaultLimits
+	Limits     RoundLimits        // zero fields: DefaultRoundLimits
 }
 
 // NewMeasureTask takes the task for one module out of a pipeline, with as many

@@ -272,7 +272,7 @@ func (l RoundLimits) reached(runs []time.Duration, few int) bool {
 // the least would hang on one lucky run, the lower quartile does not. The spread
 // is what the HighQuantile of all runs takes beyond that: the noise that plans
 // are to leave room for. At last larger batches are made to take no less than
-// smaller ones: isotonic.Points.
+// smaller ones: pipelines.IsotonicPoints.
 const (
 	LowQuantile      = 0.25
 	HighQuantile     = 0.95

@@ -231,7 +231,7 @@ func sampled(policy, costModel string) int {
 }
 
 // PlanningPolicies are all policies that have the cost model, in the order of
-// plan.Policies.
+// policies.Names.
 func PlanningPolicies(costModel string) []Variant {
 	var list []Variant
 	for _, name := range policies.Names() {

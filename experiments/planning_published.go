@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
 
-// paperWorkloads are as many as the papers evaluate with (Harpagon, section IV-A;
+// Workloads: as many as the papers evaluate with (Harpagon, section IV-A;
 // Piccolo, section IV-A).
 const (
 	harpagonWorkloads = 1131

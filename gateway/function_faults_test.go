@@ -266,7 +266,7 @@ func TestDeadlinesOfFunctions(t *testing.T) {
 	})
 }
 
-// TestLimit lets one call run at a time.
+// TestCallLimit lets one call run at a time.
 func TestCallLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64

@@ -117,7 +117,7 @@ func wholeRange(datatype string) (low, high float64, whole bool) {
 	return 0, 0, false
 }
 
-// sameShape lets -1 stand for any extent.
+// SameShape lets -1 stand for any extent.
 func SameShape(a, b []int64) bool {
 	if len(a) != len(b) {
 		return false
@@ -130,7 +130,7 @@ func SameShape(a, b []int64) bool {
 	return true
 }
 
-// plainTensor says whether a plain value is made of numbers, strings, booleans
+// IsPlainTensor reports whether a plain value is made of numbers, strings, booleans
 // and lists only.
 func IsPlainTensor(value any) bool {
 	switch value := value.(type) {
@@ -147,7 +147,7 @@ func IsPlainTensor(value any) bool {
 	return false
 }
 
-// misfit says why a shape is no instance of another, whose -1 may be anything;
+// Misfit says why a shape is no instance of another, whose -1 may be anything;
 // empty where it is one.
 func Misfit(shape, typical []int64) string {
 	if len(typical) != len(shape) {

@@ -73,7 +73,7 @@ type Application struct {
 // it, and Max counts when it is missed by no more.
 const GridTolerance = 1e-6
 
-// maxGrid bounds how many values a grid may have.
+// MaxGrid bounds how many values a grid may have.
 const MaxGrid = 4096
 
 // Empty says whether nothing was declared.
@@ -243,7 +243,7 @@ func orDefault[T int | time.Duration](x, otherwise T) T {
 	return otherwise
 }
 
-// badTemplate says what is wrong with a URL template, empty when nothing is.
+// BadTemplate says what is wrong with a URL template, empty when nothing is.
 func BadTemplate(template string) string {
 	names := placeholders()
 	matched := regexp.MustCompile(placeholder)

@@ -22,7 +22,7 @@ func (e *CycleError) Error() string {
 // drawnModules is how many modules a path shows before it leaves some out.
 const drawnModules = 20
 
-// drawn writes a path of modules; of a long one, both ends.
+// DrawPath writes a path of modules; of a long one, both ends.
 func DrawPath(path []string) string {
 	if n := len(path); n > drawnModules {
 		left := fmt.Sprintf("(%d more)", n-drawnModules)
@@ -166,7 +166,7 @@ func (p *Pipeline) CommonScope(name string) []string {
 
 func (p *Pipeline) scopes() map[string][]string { return p.Resolve().Scopes() }
 
-// commonScope is the longest prefix that the scopes of all inputs share.
+// CommonScopeOf is the longest prefix that the scopes of all inputs share.
 func CommonScopeOf(m *Module, scopes map[string][]string) []string {
 	var common []string
 	first := true
@@ -266,7 +266,7 @@ func (p *Pipeline) FastestPath(hardware []Hardware) ([]string, time.Duration, er
 	})
 }
 
-// graph is the modules of a pipeline with their references resolved, made in
+// Graph is the modules of a pipeline with their references resolved, made in
 // one pass, so that walks over pipelines of many modules take time in
 // proportion to them.
 type Graph struct {
@@ -309,7 +309,7 @@ func (g *Graph) Has(module string) bool {
 	return ok
 }
 
-// module is the one of that name, which must exist.
+// Module is the one of that name, which must exist.
 func (g *Graph) Module(name string) *Module { return &g.p.Modules[g.at[name]] }
 
 // ready holds the positions of modules that may come next; the one declared
@@ -327,7 +327,7 @@ func (r *ready) Pop() any {
 	return x
 }
 
-// order gives the positions of the modules so that each stands after all that
+// Order gives the positions of the modules so that each stands after all that
 // feed it; where several could come next, the one declared first does. The
 // error is a *CycleError. Of modules that share a name only the first counts.
 func (g *Graph) Order() ([]int, error) {
@@ -387,7 +387,7 @@ func (g *Graph) cycleFrom(i int, waits []int) *CycleError {
 }
 
 // scopes gives the scope of every module: see Pipeline.Scope. It is nil when
-// the modules form a cycle. Scopes end at maxNesting.
+// the modules form a cycle. Scopes end at MaxNesting.
 func (g *Graph) Scopes() map[string][]string {
 	order, err := g.Order()
 	if err != nil {
@@ -405,6 +405,6 @@ func (g *Graph) Scopes() map[string][]string {
 	return scopes
 }
 
-// maxNesting bounds how many fan-outs may stand in one another: each multiplies
+// MaxNesting bounds how many fan-outs may stand in one another: each multiplies
 // the requests of the one above.
 const MaxNesting = 64

@@ -131,7 +131,7 @@ func (m *Module) noise() float64 {
 
 const HeadroomHint = `a share of the objective, such as "10%"`
 
-// checkHeadroom says what is wrong with a share, and nothing when it is right.
+// CheckHeadroom says what is wrong with a share, and nothing when it is right.
 func CheckHeadroom(share float64) string {
 	if share >= 0 && share < 1 {
 		return ""
@@ -146,7 +146,7 @@ func CheckHeadroom(share float64) string {
 	return fmt.Sprintf("%s%s would leave no time to serve requests. Keep less, or raise the SLO.", what, PercentText(share))
 }
 
-// percentText is a share as HCL writes it.
+// PercentText is a share as HCL writes it.
 func PercentText(share float64) string {
 	return strconv.FormatFloat(math.Round(share*100*1e9)/1e9, 'f', -1, 64) + "%"
 }

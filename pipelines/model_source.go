@@ -103,7 +103,7 @@ type Remote struct {
 // in a file; see IsFetched for files at addresses.
 func IsRemote(model string) bool { return strings.Contains(model, "://") && !IsFetched(model) }
 
-// remoteForm is how an address is written, for errors.
+// RemoteForm is how an address is written, for errors.
 const RemoteForm = "write it as grpc://HOST:PORT/MODEL or http://HOST:PORT/MODEL (grpcs, https for TLS), with ?version=, batch=stack or single, timeout=2s, token_variable=NAME where needed"
 
 // ParseRemote reads an address: SCHEME://HOST:PORT/MODEL?KEY=VALUE&...
@@ -172,7 +172,7 @@ func (m *Module) ParameterFiles() (all []string) {
 	return all
 }
 
-// plainGo turns a Go value into what a declaration holds: a float64, string,
+// Plain turns a Go value into what a declaration holds: a float64, string,
 // bool, []any or map[string]any of these. It takes numbers, strings and booleans
 // of any kind, slices and arrays, maps with strings as keys, and pointers to
 // these.
@@ -238,5 +238,5 @@ func plainMap(v reflect.Value) (any, error) {
 	return all, nil
 }
 
-// finite reports NaN and infinities, which arithmetic in HCL can produce.
+// IsFinite reports NaN and infinities, which arithmetic in HCL can produce.
 func IsFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -166,7 +166,7 @@ type Signature struct {
 	Outputs []Port
 }
 
-// validName keeps names usable in references, workflow ids and addresses.
+// IsName keeps names usable in references, workflow ids and addresses.
 func IsName(s string) bool {
 	for i, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -177,7 +177,7 @@ func IsName(s string) bool {
 	return s != "" && len(s) <= 100
 }
 
-// maxRank bounds the dimensions of a tensor.
+// MaxRank bounds the dimensions of a tensor.
 const MaxRank = 32
 
 // HardwareNamed is the hardware of that name; the zero Hardware where there is none.

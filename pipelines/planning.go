@@ -448,7 +448,7 @@ func DispatchFault(text string) Fault {
 	return fault("Unknown variant", "%s", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
 }
 
-// suggest names the candidate that was probably meant, or lists a few, as a
+// Suggest names the candidate that was probably meant, or lists a few, as a
 // sentence to append; it is empty when there is nothing to suggest.
 func Suggest(name string, candidates []string) string {
 	most := max(2, len(name)/3)

@@ -227,7 +227,7 @@ func (m Mix) CSV() []byte {
 	return b.Bytes()
 }
 
-// maxWeight bounds a weight, so that sums of weights stay finite.
+// MaxWeight bounds a weight, so that sums of weights stay finite.
 const MaxWeight = 1e15
 
 // What a pool is called where it is served as a pipeline.

@@ -255,7 +255,7 @@ func ReadSizes(filename string, src []byte) (pipelines.Mix, hcl.Diagnostics) {
 	return mix, diags
 }
 
-// readSizes also tells the line of each size.
+// ReadSizesAt also returns the line of each size.
 func ReadSizesAt(filename string, src []byte) (pipelines.Mix, map[int]hcl.Range, hcl.Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	r := csv.NewReader(bytes.NewReader(src))
@@ -326,7 +326,7 @@ func (s *sizesReader) row(record []string) {
 	}
 }
 
-// problem is an error at a place; subject may be nil.
+// Problem is an error at a place; subject may be nil.
 func Problem(summary, detail string, subject *hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: subject}
 }

@@ -118,7 +118,7 @@ func TestPiccoloDummyRates(t *testing.T) {
 }
 
 // Section III-B: the machines of figure 3 are those of Harpagon's figure 4, see
-// TestTheorem1 and TestRoundRobinOfFigure4.
+// TestTheorem1 and TestRoundRobinIsPlannedWithTwiceTheDuration.
 
 // Section III-C: leaving batch 5 of M1 at 100 requests per second.
 func TestPiccoloLatencyCostEfficiency(t *testing.T) {

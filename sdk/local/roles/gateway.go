@@ -43,7 +43,7 @@ const LocalGateway = "in-process"
 type Limits struct {
 	Bytes         int64 // of requests under way; 0 bounds nothing
 	PipelineBytes int64 // of those to one pipeline; 0 bounds nothing
-	Connections   int   // of each port; 0 means listen.Connections
+	Connections   int   // of each port; 0 means what package listen keeps
 }
 
 // GatewayOptions describes a gateway. Addresses are HOST:PORT, port 0 takes
@@ -149,7 +149,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	}
 	collected, seen, written := metrics.New(), gateway.NewStatistics(), gateway.NewLog(o.Logger)
 	commands := control.New(c, control.Options{})
-	doubted := newDoubts(func(host string) {
+	doubted := newSuspicions(func(host string) {
 		go func() {
 			ctx, cancel := context.WithTimeout(life, askWithin)
 			defer cancel()
