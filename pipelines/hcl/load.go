@@ -23,9 +23,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines/files"
 )
 
-// noAxis is how a declaration writes NoBatchAxis.
-const noAxis = "none"
-
 // maxSource bounds one file of a declaration.
 const maxSource = 4 << 20
 

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -17,12 +17,9 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// value evaluates an attribute to the wanted type and reports what is wrong;
-// it returns false for an attribute that is not there.
+// value evaluates an attribute to the wanted type and reports what is wrong; it
+// returns false for one that is null, too.
 func (d *decoder) value(a *hcl.Attribute, want cty.Type, hint string) (cty.Value, bool) {
-	if a == nil {
-		return cty.NilVal, false
-	}
 	v, diags := a.Expr.Value(d.ctx)
 	if diags.HasErrors() {
 		d.diags = append(d.diags, diags...)
@@ -45,11 +42,28 @@ func (d *decoder) value(a *hcl.Attribute, want cty.Type, hint string) (cty.Value
 		v = converted
 	}
 	if wrong {
-		d.report(files.Problem("Wrong kind of value", fmt.Sprintf("The value of %s must be %s.", a.Name, hint), ptr(a.Expr.Range())))
+		d.wrong(a, fmt.Sprintf("The value of %s must be %s.", a.Name, hint))
 		return cty.NilVal, false
 	}
 	return v, true
 }
+
+// What most attributes are. A row names one of these, or one that stands beside its block.
+var (
+	text     = codec[string]{(*decoder).text, func(s string) hclwrite.Tokens { return literal(cty.StringVal(s)) }}
+	number   = codec[float64]{(*decoder).number, func(x float64) hclwrite.Tokens { return literal(decimal(x)) }}
+	integer  = codec[int]{(*decoder).integer, func(n int) hclwrite.Tokens { return literal(cty.NumberIntVal(int64(n))) }}
+	boolean  = codec[bool]{(*decoder).boolean, func(on bool) hclwrite.Tokens { return literal(cty.BoolVal(on)) }}
+	unless   = codec[bool]{(*decoder).unless, func(off bool) hclwrite.Tokens { return literal(cty.BoolVal(!off)) }}
+	duration = codec[time.Duration]{(*decoder).duration, func(x time.Duration) hclwrite.Tokens { return text.print(durationText(x)) }}
+	size     = codec[int64]{(*decoder).size, func(n int64) hclwrite.Tokens { return text.print(memoryText(n)) }}
+	texts    = codec[[]string]{(*decoder).texts, func(all []string) hclwrite.Tokens { return literal(textTuple(all)) }}
+	integers = codec[[]int64]{(*decoder).integers, func(all []int64) hclwrite.Tokens { return literal(intTuple(all)) }}
+	file     = codec[string]{(*decoder).file, fileTokens}
+	model    = codec[string]{(*decoder).model, text.print}
+	command  = codec[[]string]{(*decoder).command, texts.print}
+	paths    = codec[[]string]{(*decoder).paths, texts.print}
+)
 
 func (d *decoder) text(a *hcl.Attribute, to *string) {
 	if v, ok := d.value(a, cty.String, "a string"); ok {
@@ -107,10 +121,45 @@ func (d *decoder) size(a *hcl.Attribute, to *int64) {
 	*to = n
 }
 
+func (d *decoder) boolean(a *hcl.Attribute, to *bool) {
+	if v, ok := d.value(a, cty.Bool, "true or false"); ok {
+		*to = v.True()
+	}
+}
+
+// unless reads the opposite of what the attribute says.
+func (d *decoder) unless(a *hcl.Attribute, to *bool) {
+	if v, ok := d.value(a, cty.Bool, "true or false"); ok {
+		*to = v.False()
+	}
+}
+
 // file reads a path and makes it absolute from the folder of the declaration.
-func (d *decoder) file(a *hcl.Attribute, declaredIn string, to *string) {
+func (d *decoder) file(a *hcl.Attribute, to *string) {
 	d.text(a, to)
-	*to = absolute(*to, declaredIn)
+	*to = absolute(*to, a.Range.Filename)
+}
+
+// fileTokens leave a file that is not there out, required or not.
+func fileTokens(path string) hclwrite.Tokens {
+	if path == "" {
+		return nil
+	}
+	return text.print(path)
+}
+
+// model reads the path of a model, or its address.
+func (d *decoder) model(a *hcl.Attribute, to *string) {
+	if d.text(a, to); !strings.Contains(*to, "://") {
+		*to = absolute(*to, a.Range.Filename)
+	}
+}
+
+func (d *decoder) paths(a *hcl.Attribute, to *[]string) {
+	d.texts(a, to)
+	for i := range *to {
+		(*to)[i] = absolute((*to)[i], a.Range.Filename)
+	}
 }
 
 func absolute(path, declaredIn string) string {
@@ -126,11 +175,11 @@ func absolute(path, declaredIn string) string {
 
 // command reads a program with its arguments. Those that begin with ./ or ../
 // are paths, made absolute from the folder of the declaration.
-func (d *decoder) command(a *hcl.Attribute, declaredIn string, to *[]string) {
+func (d *decoder) command(a *hcl.Attribute, to *[]string) {
 	d.texts(a, to)
 	for i, s := range *to {
 		if strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") {
-			(*to)[i] = absolute(s, declaredIn)
+			(*to)[i] = absolute(s, a.Range.Filename)
 		}
 	}
 }
@@ -164,52 +213,12 @@ func (d *decoder) integers(a *hcl.Attribute, to *[]int64) {
 	}
 }
 
-func (d *decoder) batches(a *hcl.Attribute, to *[]int) {
-	var sizes []int64
-	d.integers(a, &sizes)
-	for _, s := range sizes {
-		if s < 1 || s > pipelines.MaxBatch {
-			d.report(files.Problem("Invalid batch size", fmt.Sprintf("A batch has between 1 and %d requests, not %d.", pipelines.MaxBatch, s), ptr(a.Expr.Range())))
-			return
-		}
-		*to = append(*to, int(s))
-	}
-	slices.Sort(*to)
-	*to = slices.Compact(*to)
+// wrong reports a value that is not what the attribute takes.
+func (d *decoder) wrong(a *hcl.Attribute, detail string) {
+	d.report(files.Problem("Wrong kind of value", detail, ptr(a.Expr.Range())))
 }
 
-// parameters reads an object of numbers, strings, booleans, and lists and objects
-// of them. A string whose name ends in _file is a path, as a model's is.
-func (d *decoder) parameters(a *hcl.Attribute, to *map[string]any) {
-	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
-	if !ok {
-		return
-	}
-	bad := func() {
-		d.report(files.Problem("Wrong kind of value", "Parameters are an object of numbers, strings, booleans, and lists and objects of these.", ptr(a.Expr.Range())))
-	}
-	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
-		bad()
-		return
-	}
-	all := map[string]any{}
-	for name, p := range v.AsValueMap() {
-		plain, ok := plainValue(p)
-		if !ok {
-			bad()
-			return
-		}
-		if path, ok := plain.(string); ok && pipelines.IsFileParameter(name) {
-			plain = absolute(path, a.Range.Filename)
-		}
-		all[name] = plain
-	}
-	if len(all) > 0 {
-		*to = all
-	}
-}
-
-// plainValue is the same for a value of HCL.
+// plainValue is a number, string or boolean, or a list or object of these, as Go has it.
 func plainValue(v cty.Value) (any, bool) {
 	if v.IsNull() || !v.IsWhollyKnown() {
 		return nil, false

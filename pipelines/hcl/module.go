@@ -1,0 +1,411 @@
+package hcl
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/files"
+)
+
+// network is what a module, a variant of one and a pool say of what computes answers.
+type network struct {
+	model, engine  *string
+	command, files *[]string
+}
+
+func networkOf(m *pipelines.Module) network {
+	return network{&m.Model, &m.Engine, &m.Command, &m.Files}
+}
+
+func networkRows[T any](of func(*T) network) []attribute[T] {
+	return []attribute[T]{
+		attr("model", model, func(t *T) *string { return of(t).model },
+			`ONNX file of a network, or the address of a model on a server: '"grpc://HOST:PORT/MODEL"', see [engines](engines.md); or the address of a file, '"https://HOST/PATH.onnx#sha256:..."', see [operating](operating.md#models-on-other-hosts)`),
+		attr("engine", text, func(t *T) *string { return of(t).engine },
+			`'"auto"' (default), '"onnxruntime"', '"onnxruntime-cuda"', '"onnxruntime-tensorrt"', '"gorgonia"', '"remote"', '"process"' or '"emulated"'; [engines](engines.md) tells of each. Auto takes onnxruntime for a model where the machine has its library and gorgonia where not ('harpagon engines' says which), and, where there is only a profile, the emulated engine, which takes the time of the profile and computes nothing. A model that asks for onnxruntime is served by gorgonia where the library is missing, if gorgonia knows its operators; a line says so. Profiles are kept per engine`),
+		attr("command", command, func(t *T) *[]string { return of(t).command },
+			`list of a program and its arguments that serves the model on a Unix socket, such as '["python3", "./serve.py"]'; see [engines](engines.md). Arguments that begin with './' or '../' are paths from this folder`),
+		attr("files", paths, func(t *T) *[]string { return of(t).files },
+			`list of further files and folders that the command needs; they go to workers with its arguments, and lie as they do here`),
+	}
+}
+
+// together documents rows with one text.
+func together[T any](doc string, rows ...attribute[T]) []attribute[T] {
+	for i := range rows {
+		rows[i].doc = ""
+	}
+	rows[0].doc = doc
+	return rows
+}
+
+var moduleBlock = block[pipelines.Module]{
+	kind: "module",
+	attributes: slices.Concat(
+		[]attribute[pipelines.Module]{
+			attr("function", text, func(m *pipelines.Module) *string { return &m.Function },
+				`a processing step instead of a network: a built-in function (below), or one that a Go program registered`),
+		},
+		networkRows(networkOf),
+		[]attribute[pipelines.Module]{
+			attr("profile", file, func(m *pipelines.Module) *string { return &m.ProfileFile },
+				`CSV file that says how long batches take (below)`),
+			attr("accuracy", accuracy, func(m *pipelines.Module) *float64 { return &m.Accuracy },
+				`share of the network's answers that are right, above 0 and at most 1; required where the module has variants`),
+			attr("inputs", bindings, func(m *pipelines.Module) *[]pipelines.Binding { return &m.Inputs },
+				`an object: for each input of the model, by name, where it comes from, or a constant (below)`).required(),
+			attr("fanout", number, func(m *pipelines.Module) *float64 { return &m.Fanout },
+				`splits inputs into requests of their own, this many per upstream request on average (below)`).
+				printedWhen(func(m *pipelines.Module) bool { return m.Scatter }),
+			attr("rate", number, func(m *pipelines.Module) *float64 { return &m.Rate },
+				`requests per second, instead of what follows from the pipeline`),
+			attr("hardware", texts, func(m *pipelines.Module) *[]string { return &m.Hardware },
+				`list of the kinds that may run it; all declared kinds without it`),
+			attr("batches", batches, func(m *pipelines.Module) *[]int { return &m.Batches },
+				`list of the batch sizes to measure; without it 1, 2, 4, 8, 16, 32, as far as the model takes them`),
+			attr("batching", unless, func(m *pipelines.Module) *bool { return &m.Unbatched },
+				`'false' for a network that takes one request at a time: its tensors go through as they are, without a batch dimension (below)`),
+			attr("batch_axis", batchAxis, func(m *pipelines.Module) *map[string]int { return &m.BatchAxis },
+				`an object: for inputs and outputs whose batch is not the first dimension, which it is (below)`),
+			attr("parameters", parameters, func(m *pipelines.Module) *map[string]any { return &m.Parameters },
+				`of the function: an object of numbers, strings, booleans, and lists and objects of these`),
+			attr("typical", typicals, func(m *pipelines.Module) *map[string][]int64 { return &m.Typical },
+				`an object: shapes of typical requests by input, where what feeds them varies, such as '{ image = [3, 640, 640] }'. It goes before the typical shape of the pipeline's input. Where nothing says what is typical, 4 stands for the first dimension of a tensor, or the fan-out, and 32 for any other`),
+		},
+	),
+	parts: []part[pipelines.Module]{
+		many(&variantBlock, func(m *pipelines.Module) *[]pipelines.Variant { return &m.Variants },
+			func(d *decoder, attrs hcl.Attributes, m *pipelines.Module, v *pipelines.Variant) {
+				d.single(m, attrs["profile"], &v.Profile)
+			}),
+	},
+	name:  func(m *pipelines.Module) *string { return &m.Name },
+	start: func(m *pipelines.Module) { m.Fanout = 1 },
+	finish: func(d *decoder, _ *hcl.Block, attrs hcl.Attributes, m *pipelines.Module) {
+		m.Scatter = attrs["fanout"] != nil
+		d.profile(attrs["profile"], m.ProfileFile, &m.Profile)
+		d.single(m, attrs["profile"], &m.Profile)
+	},
+}
+
+var variantBlock = block[pipelines.Variant]{
+	kind: "variant",
+	attributes: slices.Concat(
+		together("as in a module", networkRows(func(v *pipelines.Variant) network {
+			return network{&v.Model, &v.Engine, &v.Command, &v.Files}
+		})...),
+		[]attribute[pipelines.Variant]{
+			attr("profile", file, func(v *pipelines.Variant) *string { return &v.ProfileFile }, ""),
+			attr("accuracy", accuracy, func(v *pipelines.Variant) *float64 { return &v.Accuracy },
+				`share of this network's answers that are right, above 0 and at most 1`).required(),
+		},
+	),
+	name: func(v *pipelines.Variant) *string { return &v.Name },
+	finish: func(d *decoder, _ *hcl.Block, attrs hcl.Attributes, v *pipelines.Variant) {
+		d.profile(attrs["profile"], v.ProfileFile, &v.Profile)
+	},
+}
+
+// profile reads the profile of a module or variant, where it names one.
+func (d *decoder) profile(a *hcl.Attribute, file string, to *pipelines.Profile) {
+	if file == "" {
+		return
+	}
+	src, ok := d.read(file, a, "profile", "Measure the module with harpagon profile, or take the attribute out to have it measured when it is applied.")
+	if !ok {
+		return
+	}
+	points, diags := files.ReadProfile(file, src)
+	d.diags = append(d.diags, diags...)
+	to.Points = points
+}
+
+// single drops what a profile says of larger batches than an unbatched module takes.
+func (d *decoder) single(m *pipelines.Module, a *hcl.Attribute, p *pipelines.Profile) {
+	if !m.Unbatched {
+		return
+	}
+	var kept []pipelines.Point
+	for _, at := range p.Points {
+		if at.Batch <= 1 {
+			kept = append(kept, at)
+		}
+	}
+	if len(kept) < len(p.Points) {
+		d.report(files.Warning("Batches that are not made", fmt.Sprintf("%q takes one request at a time (batching = false); what its profile says of larger batches is not used.", m.Name), ptr(a.Expr.Range())))
+	}
+	p.Points = kept
+}
+
+// accuracy is the share of answers that are right.
+var accuracy = codec[float64]{
+	func(d *decoder, a *hcl.Attribute, to *float64) {
+		share := math.NaN()
+		switch d.number(a, &share); {
+		case math.IsNaN(share): // reported
+		case share <= 0 || share > 1:
+			d.report(files.Problem("Invalid accuracy", "Accuracy is the share of answers that are right, above 0 and at most 1, such as 0.76.", ptr(a.Expr.Range())))
+		default:
+			*to = share
+		}
+	},
+	func(x float64) hclwrite.Tokens {
+		if x == 0 {
+			return nil
+		}
+		return number.print(x)
+	},
+}
+
+var batches = codec[[]int]{
+	func(d *decoder, a *hcl.Attribute, to *[]int) {
+		var sizes []int64
+		d.integers(a, &sizes)
+		for _, s := range sizes {
+			if s < 1 || s > pipelines.MaxBatch {
+				d.report(files.Problem("Invalid batch size", fmt.Sprintf("A batch has between 1 and %d requests, not %d.", pipelines.MaxBatch, s), ptr(a.Expr.Range())))
+				return
+			}
+			*to = append(*to, int(s))
+		}
+		slices.Sort(*to)
+		*to = slices.Compact(*to)
+	},
+	func(all []int) hclwrite.Tokens {
+		sizes := make([]int64, len(all))
+		for i, n := range all {
+			sizes[i] = int64(n)
+		}
+		return integers.print(sizes)
+	},
+}
+
+// bindings are { name = reference or constant, ... } in the order written.
+var bindings = codec[[]pipelines.Binding]{
+	func(d *decoder, a *hcl.Attribute, to *[]pipelines.Binding) {
+		pairs, diags := hcl.ExprMap(a.Expr)
+		if diags.HasErrors() {
+			d.report(files.Problem("Inputs are not an object", "Write inputs as { name = module.NAME.OUTPUT }, { name = input.NAME } or { name = 16000 }: one entry for each input of the model.", ptr(a.Expr.Range())))
+			return
+		}
+		seen := map[string]bool{}
+		for _, pair := range pairs {
+			name := d.key(pair.Key)
+			switch {
+			case name == "":
+				d.report(files.Problem("Invalid input name", "The name of an input is a plain word.", ptr(pair.Key.Range())))
+				continue
+			case seen[name]:
+				d.report(files.Problem("Declared twice", fmt.Sprintf("The input %q is fed twice.", name), ptr(pair.Key.Range())))
+				continue
+			}
+			seen[name] = true
+			b, ok := d.binding(pair.Value)
+			if !ok {
+				continue
+			}
+			b.Name = name
+			d.place(d.path+"."+name, pair.Value.Range())
+			*to = append(*to, b)
+		}
+	},
+	func(all []pipelines.Binding) hclwrite.Tokens {
+		var pairs []hclwrite.ObjectAttrTokens
+		for _, b := range all {
+			value := refTokens(b.From)
+			if b.IsConstant() {
+				value = literal(ctyValue(b.Value))
+			}
+			pairs = append(pairs, hclwrite.ObjectAttrTokens{Name: keyTokens(b.Name), Value: value})
+		}
+		return object(pairs)
+	},
+}
+
+// key is the name in a pair of an object: a word, or a string that is computed.
+func (d *decoder) key(e hcl.Expression) string {
+	if name := hcl.ExprAsKeyword(e); name != "" {
+		return name
+	}
+	if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String {
+		return v.AsString()
+	}
+	return ""
+}
+
+// binding reads what feeds an input: a reference, or anything else that has a
+// value: a constant, which may be made of variables and locals.
+func (d *decoder) binding(e hcl.Expression) (pipelines.Binding, bool) {
+	traversal, diags := hcl.AbsTraversalForExpr(e)
+	values := []string{"var", "local", "true", "false", "null"} // what else looks like a reference
+	if !diags.HasErrors() && !slices.Contains(values, traversal.RootName()) {
+		from, ok := d.reference(e)
+		return pipelines.Binding{From: from}, ok
+	}
+	v, diags := e.Value(d.ctx)
+	if diags.HasErrors() {
+		d.diags = append(d.diags, diags...)
+		return pipelines.Binding{}, false
+	}
+	value, ok := plainValue(v)
+	if !ok || !pipelines.IsPlainTensor(value) {
+		d.report(files.Problem("Not an input", "An input is fed by a reference (input.NAME or module.NAME.OUTPUT), or by a constant: a number, string or boolean, or a list of these.", ptr(e.Range())))
+		return pipelines.Binding{}, false
+	}
+	if text, ok := value.(string); ok && (strings.HasPrefix(text, "input.") || strings.HasPrefix(text, "module.")) {
+		d.report(files.Problem("A reference in quotes", fmt.Sprintf("%q in quotes is a text. Take the quotes off to refer to the tensor.", text), ptr(e.Range())))
+		return pipelines.Binding{}, false
+	}
+	return pipelines.Binding{Value: value}, true
+}
+
+// noAxis is how a declaration writes NoBatchAxis.
+const noAxis = "none"
+
+// batchAxis is { name = axis, ... }.
+var batchAxis = codec[map[string]int]{
+	func(d *decoder, a *hcl.Attribute, to *map[string]int) {
+		const wrong = "batch_axis is an object that says of inputs and outputs which dimension is the batch, counted from 0, such as { state = 1 }, or \"none\" where it has none."
+		axes := map[string]int{}
+		for name, value := range d.object(a, wrong) {
+			x, ok := value.(float64)
+			switch {
+			case value == noAxis:
+				x = pipelines.NoBatchAxis
+			case !ok || x != math.Trunc(x) || x < 0 || x >= pipelines.MaxRank:
+				d.wrong(a, wrong)
+				return
+			}
+			axes[name] = int(x)
+		}
+		if len(axes) > 0 {
+			*to = axes
+		}
+	},
+	func(all map[string]int) hclwrite.Tokens {
+		plain := make(map[string]any, len(all))
+		for name, axis := range all {
+			if plain[name] = float64(axis); axis == pipelines.NoBatchAxis {
+				plain[name] = noAxis
+			}
+		}
+		return parameters.print(plain)
+	},
+}
+
+// parameters are an object of plain values. A string whose name ends in _file is a path,
+// as a model's is.
+var parameters = codec[map[string]any]{
+	func(d *decoder, a *hcl.Attribute, to *map[string]any) {
+		all := d.object(a, "Parameters are an object of numbers, strings, booleans, and lists and objects of these.")
+		for name, value := range all {
+			if path, ok := value.(string); ok && pipelines.IsFileParameter(name) {
+				all[name] = absolute(path, a.Range.Filename)
+			}
+		}
+		if len(all) > 0 {
+			*to = all
+		}
+	},
+	func(all map[string]any) hclwrite.Tokens { return sorted(all, ctyValue) },
+}
+
+// object reads an object of numbers, strings, booleans, and lists and objects of them.
+func (d *decoder) object(a *hcl.Attribute, wrong string) map[string]any {
+	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
+	if !ok {
+		return nil
+	}
+	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
+		d.wrong(a, wrong)
+		return nil
+	}
+	all := map[string]any{}
+	for name, p := range v.AsValueMap() {
+		if all[name], ok = plainValue(p); !ok {
+			d.wrong(a, wrong)
+			return nil
+		}
+	}
+	return all
+}
+
+// typicals are { name = [3, 640, 480], ... }.
+var typicals = codec[map[string][]int64]{
+	func(d *decoder, a *hcl.Attribute, to *map[string][]int64) {
+		v, ok := d.value(a, cty.Map(cty.List(cty.Number)), "an object with a shape for each input, such as { image = [3, 640, 480] }")
+		if !ok {
+			return
+		}
+		all := map[string][]int64{}
+		for name, list := range v.AsValueMap() {
+			all[name] = []int64{}
+			for _, n := range list.AsValueSlice() {
+				x, accuracy := n.AsBigFloat().Int64()
+				if accuracy != 0 {
+					d.report(files.Problem("Not a whole number", "The dimensions of a shape are whole numbers.", ptr(a.Expr.Range())))
+					return
+				}
+				all[name] = append(all[name], x)
+			}
+		}
+		*to = all
+	},
+	func(all map[string][]int64) hclwrite.Tokens { return sorted(all, intTuple) },
+}
+
+// ref is input.NAME or module.NAME.OUTPUT.
+var ref = codec[pipelines.Ref]{
+	func(d *decoder, a *hcl.Attribute, to *pipelines.Ref) { *to, _ = d.reference(a.Expr) },
+	refTokens,
+}
+
+func (d *decoder) reference(e hcl.Expression) (pipelines.Ref, bool) {
+	switch names := namesOf(e); {
+	case len(names) == 2 && names[0] == "input":
+		return pipelines.Ref{Port: names[1]}, true
+	case len(names) == 3 && names[0] == "module":
+		return pipelines.Ref{Module: names[1], Port: names[2]}, true
+	}
+	d.report(files.Problem("Not a reference", "Refer to an input of the pipeline as input.NAME, or to the output of a module as module.NAME.OUTPUT.", ptr(e.Range())))
+	return pipelines.Ref{}, false
+}
+
+// namesOf are the names in a reference; none where it is something else. Names that are
+// no words are reached as in module["a.b"].out.
+func namesOf(e hcl.Expression) (names []string) {
+	traversal, diags := hcl.AbsTraversalForExpr(e)
+	if diags.HasErrors() {
+		return nil
+	}
+	for _, step := range traversal {
+		switch s := step.(type) {
+		case hcl.TraverseRoot:
+			names = append(names, s.Name)
+		case hcl.TraverseAttr:
+			names = append(names, s.Name)
+		case hcl.TraverseIndex:
+			if s.Key.Type() != cty.String {
+				return nil
+			}
+			names = append(names, s.Key.AsString())
+		default:
+			return nil
+		}
+	}
+	return names
+}
+
+func refTokens(r pipelines.Ref) hclwrite.Tokens {
+	if r.Module == "" {
+		return reference("input", r.Port)
+	}
+	return reference("module", r.Module, r.Port)
+}
