@@ -1,7 +1,6 @@
 package experiments
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -17,14 +16,14 @@ import (
 // Comparison is what several policies make of one pipeline under one cost
 // model.
 type Comparison struct {
-	Pipeline   string
-	CostModel  string
-	SLO        time.Duration
-	Rate       float64 // requests per second at the source
-	Best       string  // the policy with the cheapest sound plan, the first of equals; empty when there is none
-	Cost       float64 // of that plan, money per hour
-	LowerBound float64 // the best that any policy proved for all plans; 0 when none did
-	Entries    []Entry
+	Pipeline   string        `json:"pipeline"`
+	CostModel  string        `json:"cost_model"`
+	SLO        time.Duration `json:"slo_ms"`
+	Rate       float64       `json:"rate"`           // requests per second at the source
+	Best       string        `json:"best,omitempty"` // the policy with the cheapest sound plan, the first of equals; empty when there is none
+	Cost       float64       `json:"cost"`           // of that plan, money per hour
+	LowerBound float64       `json:"lower_bound"`    // the best that any policy proved for all plans; 0 when none did
+	Entries    []Entry       `json:"policies"`
 }
 
 // Entry is one policy's plan, and what to know about it.
@@ -170,43 +169,30 @@ func solved(ms float64) string {
 
 // MarshalJSON writes the comparison with the field names of a plan's JSON where
 // they mean the same: times in milliseconds, cost per hour.
-func (c Comparison) MarshalJSON() ([]byte, error) {
-	entries := c.Entries
-	if entries == nil {
-		entries = []Entry{}
-	}
-	return json.Marshal(struct {
-		Pipeline   string  `json:"pipeline"`
-		CostModel  string  `json:"cost_model"`
-		SLO        float64 `json:"slo_ms"`
-		Rate       float64 `json:"rate"`
-		Best       string  `json:"best,omitempty"`
-		Cost       float64 `json:"cost"`
-		LowerBound float64 `json:"lower_bound"`
-		Policies   []Entry `json:"policies"`
-	}{c.Pipeline, c.CostModel, quantity.Millis(c.SLO), c.Rate, c.Best, c.Cost, c.LowerBound, entries})
-}
+func (c Comparison) MarshalJSON() ([]byte, error) { return quantity.Marshal(c) }
 
 // MarshalJSON writes what a policy's plan comes to; the plan itself is what
 // harpagon plan --policy prints.
 func (e Entry) MarshalJSON() ([]byte, error) {
 	p := e.Plan
-	return json.Marshal(struct {
-		Policy     string      `json:"policy"`
-		Status     plan.Status `json:"status"`
-		Reason     string      `json:"reason,omitempty"`
-		Sound      bool        `json:"sound"`
-		Proof      string      `json:"proof,omitempty"`
-		Cost       float64     `json:"cost"`
-		Ratio      float64     `json:"ratio"`
-		LowerBound float64     `json:"lower_bound"`
-		Restricted string      `json:"restriction,omitempty"`
-		Latency    float64     `json:"latency_ms"`
-		Proven     float64     `json:"proven_ms"`
-		Solve      float64     `json:"solve_ms"`
-		Note       string      `json:"note,omitempty"`
-	}{p.Policy, p.Status, p.Reason, p.Sound, p.Proof, p.Cost, e.Ratio, p.LowerBound, p.Restriction,
-		quantity.Millis(p.Latency), quantity.Millis(e.Proven), quantity.Millis(p.SolveTime), e.Note})
+	return quantity.Marshal(struct {
+		Policy     string        `json:"policy"`
+		Status     plan.Status   `json:"status"`
+		Reason     string        `json:"reason,omitempty"`
+		Sound      bool          `json:"sound"`
+		Proof      string        `json:"proof,omitempty"`
+		Cost       float64       `json:"cost"`
+		Ratio      float64       `json:"ratio"`
+		LowerBound float64       `json:"lower_bound"`
+		Restricted string        `json:"restriction,omitempty"`
+		Latency    time.Duration `json:"latency_ms"`
+		Proven     time.Duration `json:"proven_ms"`
+		Solve      time.Duration `json:"solve_ms"`
+		Note       string        `json:"note,omitempty"`
+	}{
+		Policy: p.Policy, Status: p.Status, Reason: p.Reason, Sound: p.Sound, Proof: p.Proof, Cost: p.Cost, Ratio: e.Ratio,
+		LowerBound: p.LowerBound, Restricted: p.Restriction, Latency: p.Latency, Proven: e.Proven, Solve: p.SolveTime, Note: e.Note,
+	})
 }
 
 // Variant is a way to plan that is judged.

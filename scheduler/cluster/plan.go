@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -60,46 +59,46 @@ const (
 
 // Plan is how a cluster is made up.
 type Plan struct {
-	Cluster  string
-	Dispatch string
-	Status   Status
-	Reason   string // of Infeasible
-	Hardware string
+	Cluster  string `json:"cluster"`
+	Dispatch string `json:"dispatch"`
+	Status   Status `json:"status"`
+	Reason   string `json:"reason,omitempty"` // of Infeasible
 
-	Devices    int     // that it has
-	Lacking    int     // that it should have beside these, where more can be had
-	Needed     int     // that the declared rates need, at the attainment of every pipeline
-	Least      int     // that they need at least, whoever dispatches
-	Cost       float64 // per hour
-	LowerBound float64 // of the cost
+	Devices    int     `json:"devices"`                   // that it has
+	Needed     int     `json:"devices_needed"`            // that the declared rates need, at the attainment of every pipeline
+	Lacking    int     `json:"devices_lacking,omitempty"` // that it should have beside those that it has, where more can be had
+	Least      int     `json:"devices_bound"`             // that the declared rates need at least, whoever dispatches
+	Hardware   string  `json:"hardware"`
+	Cost       float64 `json:"cost"`        // per hour
+	LowerBound float64 `json:"lower_bound"` // of the cost
 
-	Goodput    float64 // requests per second at the source, of all pipelines in proportion to their rates, at which each keeps its attainment
-	Attainment float64 // of the pipeline that attains least at the declared rates
-	Work       float64 // seconds of devices a second at the batches that the budgets allow
+	Goodput    float64 `json:"goodput_rate"` // requests per second at the source, of all pipelines in proportion to their rates, at which each keeps its attainment
+	Attainment float64 `json:"attainment"`   // of the pipeline that attains least at the declared rates
+	Work       float64 `json:"work"`         // seconds of devices a second at the batches that the budgets allow
 
 	// CutShort says that the search was ended by its time limit or by who asked: fewer
 	// devices may be enough, and these may bear more.
-	CutShort bool
+	CutShort bool `json:"cut_short,omitempty"`
 
-	SubClusters []SubCluster
-	Pipelines   []Pipeline
+	SubClusters []SubCluster `json:"sub_clusters"`
+	Pipelines   []Pipeline   `json:"pipelines"`
 }
 
 // SubCluster is the share of one dispatcher.
 type SubCluster struct {
-	Name      string
-	Devices   int
-	Pipelines []string
-	Rate      float64 // requests per second at the source
+	Name      string   `json:"name"`
+	Devices   int      `json:"devices"`
+	Pipelines []string `json:"pipelines"`
+	Rate      float64  `json:"rate"` // requests per second at the source
 }
 
 // Pipeline is what the plan has for one of them.
 type Pipeline struct {
-	Name       string
-	Rate       float64
-	Attainment float64 // expected
-	Budgets    plan.Budgets
-	Order      []string // modules, in order of declaration
+	Name       string       `json:"name"`
+	Rate       float64      `json:"rate"`
+	Attainment float64      `json:"attainment"` // expected
+	Budgets    plan.Budgets `json:"budgets_ms"`
+	Order      []string     `json:"modules"` // in order of declaration
 }
 
 // BudgetsOf are those of a pipeline's modules.
@@ -153,85 +152,18 @@ func (p Plan) Describe() string {
 	return b.String()
 }
 
-// The JSON of a plan is part of the public contract: times are milliseconds as
+// MarshalJSON writes the fixed field names of the contract: times are milliseconds as
 // numbers, rates requests per second, costs per hour.
+func (p Plan) MarshalJSON() ([]byte, error) { return quantity.Marshal(p) }
 
-type planJSON struct {
-	Cluster     string           `json:"cluster"`
-	Dispatch    string           `json:"dispatch"`
-	Status      Status           `json:"status"`
-	Reason      string           `json:"reason,omitempty"`
-	Devices     int              `json:"devices"`
-	Needed      int              `json:"devices_needed"`
-	Lacking     int              `json:"devices_lacking,omitempty"` // that it should have beside, where more can be had
-	Least       int              `json:"devices_bound"`
-	Hardware    string           `json:"hardware"`
-	Cost        float64          `json:"cost"`
-	LowerBound  float64          `json:"lower_bound"`
-	Goodput     float64          `json:"goodput_rate"`
-	Attainment  float64          `json:"attainment"`
-	Work        float64          `json:"work"`
-	CutShort    bool             `json:"cut_short,omitempty"`
-	SubClusters []subClusterJSON `json:"sub_clusters"`
-	Pipelines   []pipelineJSON   `json:"pipelines"`
-}
-
-type subClusterJSON struct {
-	Name      string   `json:"name"`
-	Devices   int      `json:"devices"`
-	Pipelines []string `json:"pipelines"`
-	Rate      float64  `json:"rate"`
-}
-
-type pipelineJSON struct {
-	Name       string             `json:"name"`
-	Rate       float64            `json:"rate"`
-	Attainment float64            `json:"attainment"`
-	Budgets    map[string]float64 `json:"budgets_ms"`
-	Order      []string           `json:"modules"`
-}
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are ignored.
+func (p *Plan) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
 
 // MarshalJSON writes the fixed field names of the contract.
-func (p Plan) MarshalJSON() ([]byte, error) {
-	j := planJSON{
-		p.Cluster, p.Dispatch, p.Status, p.Reason, p.Devices, p.Needed, p.Lacking, p.Least, p.Hardware, p.Cost, p.LowerBound,
-		p.Goodput, p.Attainment, p.Work, p.CutShort, []subClusterJSON{}, []pipelineJSON{},
-	}
-	for _, s := range p.SubClusters {
-		j.SubClusters = append(j.SubClusters, subClusterJSON(s))
-	}
-	for _, one := range p.Pipelines {
-		to := pipelineJSON{one.Name, one.Rate, one.Attainment, map[string]float64{}, one.Order}
-		for m, b := range one.Budgets {
-			to.Budgets[m] = quantity.Millis(b)
-		}
-		j.Pipelines = append(j.Pipelines, to)
-	}
-	return json.Marshal(j)
-}
+func (p Pipeline) MarshalJSON() ([]byte, error) { return quantity.Marshal(p) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (p *Plan) UnmarshalJSON(text []byte) error {
-	var j planJSON
-	if err := json.Unmarshal(text, &j); err != nil {
-		return err
-	}
-	*p = Plan{
-		Cluster: j.Cluster, Dispatch: j.Dispatch, Status: j.Status, Reason: j.Reason, Hardware: j.Hardware, Devices: j.Devices, Needed: j.Needed, Lacking: j.Lacking, Least: j.Least,
-		Cost: j.Cost, LowerBound: j.LowerBound, Goodput: j.Goodput, Attainment: j.Attainment, Work: j.Work, CutShort: j.CutShort,
-	}
-	for _, s := range j.SubClusters {
-		p.SubClusters = append(p.SubClusters, SubCluster(s))
-	}
-	for _, one := range j.Pipelines {
-		to := Pipeline{Name: one.Name, Rate: one.Rate, Attainment: one.Attainment, Budgets: plan.Budgets{}, Order: one.Order}
-		for m, ms := range one.Budgets {
-			to.Budgets[m] = plan.WholeNanoseconds(ms / 1000)
-		}
-		p.Pipelines = append(p.Pipelines, to)
-	}
-	return nil
-}
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (p *Pipeline) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
 
 // Comparison is a cluster beside the same pipelines on devices of their own.
 type Comparison struct {

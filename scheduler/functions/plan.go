@@ -1,7 +1,6 @@
 package functions
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,20 +23,20 @@ const (
 
 // Plan says which applications of a function share a batch, and what runs it.
 type Plan struct {
-	Function       string
-	Policy         string
-	Status         Status
-	Reason         string        // when infeasible
-	Sound          bool          // every timeout plus maximum latency is within the objective
-	Rate           float64       // requests per second of all applications
-	CostPerRequest float64       // mean over requests
-	ExpectedCost   float64       // per request, as billed where requests come at random and batches leave before they are full
-	LowerBound     float64       // per request, for every partition; 0 when none is known
-	ColdStart      time.Duration // of 99 of 100 at most; 0 where the profile does not say
-	Prepared       bool          // instances are started for all but one of a thousand calls
-	CutShort       bool          // the search ended early: more time may find less cost, or a bound
-	SolveTime      time.Duration
-	Groups         []Group // in order of their shortest objectives
+	Function       string        `json:"function"`
+	Policy         string        `json:"policy"`
+	Status         Status        `json:"status"`
+	Reason         string        `json:"reason,omitempty"`                  // when infeasible
+	Sound          bool          `json:"sound"`                             // every timeout plus maximum latency is within the objective
+	Rate           float64       `json:"rate"`                              // requests per second of all applications
+	CostPerRequest float64       `json:"cost_per_request"`                  // mean over requests
+	ExpectedCost   float64       `json:"expected_cost_per_request"`         // as billed where requests come at random and batches leave before they are full
+	LowerBound     float64       `json:"lower_bound_per_request,omitempty"` // for every partition; 0 when none is known
+	ColdStart      time.Duration `json:"cold_start_ms,omitempty"`           // of 99 of 100 at most; 0 where the profile does not say
+	Prepared       bool          `json:"prepared,omitempty"`                // instances are started for all but one of a thousand calls
+	CutShort       bool          `json:"cut_short,omitempty"`               // the search ended early: more time may find less cost, or a bound
+	SolveTime      time.Duration `json:"solve_ms"`
+	Groups         []Group       `json:"groups"` // in order of their shortest objectives
 }
 
 // Group is applications with one queue and one kind of function.
@@ -52,10 +51,10 @@ type Group struct {
 
 // Share is an application in a group.
 type Share struct {
-	Name    string
-	SLO     time.Duration
-	Rate    float64       // requests per second that go to this group
-	Timeout time.Duration // longest wait of a request for its batch; 0 where batches hold one
+	Name    string        `json:"name"`
+	SLO     time.Duration `json:"slo_ms"`
+	Rate    float64       `json:"rate"`       // requests per second that go to this group
+	Timeout time.Duration `json:"timeout_ms"` // longest wait of a request for its batch; 0 where batches hold one
 }
 
 // CostPerHour is what the plan costs when batches are full, in money per hour.
@@ -216,112 +215,58 @@ func (o Offer) size() string {
 // The JSON of a plan is part of the public contract: times are milliseconds as
 // numbers, rates requests per second.
 
-type planJSON struct {
-	Function       string      `json:"function"`
-	Policy         string      `json:"policy"`
-	Status         Status      `json:"status"`
-	Reason         string      `json:"reason,omitempty"`
-	Sound          bool        `json:"sound"`
-	Rate           float64     `json:"rate"`
-	CostPerRequest float64     `json:"cost_per_request"`
-	ExpectedCost   float64     `json:"expected_cost_per_request"`
-	LowerBound     float64     `json:"lower_bound_per_request,omitempty"`
-	Gap            float64     `json:"gap"`
-	Cost           float64     `json:"cost"`
-	ColdStart      quantity.MS `json:"cold_start_ms,omitempty"`
-	Prepared       bool        `json:"prepared,omitempty"`
-	CutShort       bool        `json:"cut_short,omitempty"`
-	SolveTime      quantity.MS `json:"solve_ms"`
-	Groups         []Group     `json:"groups"`
-}
-
-type groupJSON struct {
-	Platform       Platform    `json:"platform"`
-	VCPU           float64     `json:"vcpu"`
-	GPUMemory      float64     `json:"gpu_memory_gb"`
-	Host           float64     `json:"memory_gb,omitempty"`
-	Batch          int         `json:"batch"`
-	Rate           float64     `json:"rate"`
-	LatencyAvg     quantity.MS `json:"latency_avg_ms"`
-	LatencyMax     quantity.MS `json:"latency_max_ms"`
-	Timeout        quantity.MS `json:"equivalent_timeout_ms"`
-	CostPerRequest float64     `json:"cost_per_request"`
-	Applications   []Share     `json:"applications"`
-}
-
-type shareJSON struct {
-	Name    string      `json:"name"`
-	SLO     quantity.MS `json:"slo_ms"`
-	Rate    float64     `json:"rate"`
-	Timeout quantity.MS `json:"timeout_ms"`
-}
-
 // MarshalJSON writes the fixed field names of the contract; cost is money per
 // hour.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	groups := p.Groups
-	if groups == nil {
-		groups = []Group{}
-	}
-	return json.Marshal(planJSON{
-		p.Function, p.Policy, p.Status, p.Reason, p.Sound, p.Rate, p.CostPerRequest, p.ExpectedCost, p.LowerBound, p.Gap(),
-		p.CostPerHour(), quantity.MS(p.ColdStart), p.Prepared, p.CutShort, quantity.MS(p.SolveTime), groups,
-	})
+	const behind = "lower_bound_per_request"
+	return quantity.Marshal(p, quantity.Derived{After: behind, Tag: "gap", Value: p.Gap()}, quantity.Derived{After: behind, Tag: "cost", Value: p.CostPerHour()})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
 // ignored.
-func (p *Plan) UnmarshalJSON(b []byte) error {
-	var j planJSON
-	if err := json.Unmarshal(b, &j); err != nil {
-		return err
-	}
-	if len(j.Groups) == 0 {
-		j.Groups = nil
-	}
-	*p = Plan{
-		j.Function, j.Policy, j.Status, j.Reason, j.Sound, j.Rate, j.CostPerRequest, j.ExpectedCost, j.LowerBound, time.Duration(j.ColdStart), j.Prepared, j.CutShort,
-		time.Duration(j.SolveTime), j.Groups,
-	}
-	return nil
+func (p *Plan) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
+
+// groupJSON has in one what a group has of its offer and of its own.
+type groupJSON struct {
+	Platform       Platform      `json:"platform"`
+	VCPU           float64       `json:"vcpu"`
+	GPUMemory      float64       `json:"gpu_memory_gb"`
+	Host           float64       `json:"memory_gb,omitempty"`
+	Batch          int           `json:"batch"`
+	Rate           float64       `json:"rate"`
+	LatencyAvg     time.Duration `json:"latency_avg_ms"`
+	LatencyMax     time.Duration `json:"latency_max_ms"`
+	Timeout        time.Duration `json:"equivalent_timeout_ms"`
+	CostPerRequest float64       `json:"cost_per_request"`
+	Applications   []Share       `json:"applications"`
 }
 
 // MarshalJSON writes the fixed field names of the contract.
 func (g Group) MarshalJSON() ([]byte, error) {
-	return json.Marshal(groupJSON{
-		g.Platform, g.VCPU, g.GPUMemory, g.Host, g.Batch, g.Rate, quantity.MS(g.LatencyAvg), quantity.MS(g.LatencyMax),
-		quantity.MS(g.Timeout), g.Cost, g.Applications,
+	return quantity.Marshal(groupJSON{
+		Platform: g.Platform, VCPU: g.VCPU, GPUMemory: g.GPUMemory, Host: g.Host, Batch: g.Batch, Rate: g.Rate, LatencyAvg: g.LatencyAvg,
+		LatencyMax: g.LatencyMax, Timeout: g.Timeout, CostPerRequest: g.Cost, Applications: g.Applications,
 	})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (g *Group) UnmarshalJSON(b []byte) error {
 	var j groupJSON
-	if err := json.Unmarshal(b, &j); err != nil {
+	if err := quantity.Unmarshal(b, &j); err != nil {
 		return err
 	}
-	avg, most := time.Duration(j.LatencyAvg), time.Duration(j.LatencyMax)
 	*g = Group{
-		Offer: Offer{j.Platform, j.VCPU, j.GPUMemory, j.Host, j.Batch, avg.Seconds(), most.Seconds(), j.CostPerRequest},
-		Rate:  j.Rate, LatencyAvg: avg, LatencyMax: most, Timeout: time.Duration(j.Timeout), Applications: j.Applications,
+		Offer: Offer{Platform: j.Platform, VCPU: j.VCPU, GPUMemory: j.GPUMemory, Host: j.Host, Batch: j.Batch, Avg: j.LatencyAvg.Seconds(), Max: j.LatencyMax.Seconds(), Cost: j.CostPerRequest},
+		Rate:  j.Rate, LatencyAvg: j.LatencyAvg, LatencyMax: j.LatencyMax, Timeout: j.Timeout, Applications: j.Applications,
 	}
 	return nil
 }
 
 // MarshalJSON writes the fixed field names of the contract.
-func (s Share) MarshalJSON() ([]byte, error) {
-	return json.Marshal(shareJSON{s.Name, quantity.MS(s.SLO), s.Rate, quantity.MS(s.Timeout)})
-}
+func (s Share) MarshalJSON() ([]byte, error) { return quantity.Marshal(s) }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (s *Share) UnmarshalJSON(b []byte) error {
-	var j shareJSON
-	if err := json.Unmarshal(b, &j); err != nil {
-		return err
-	}
-	*s = Share{j.Name, time.Duration(j.SLO), j.Rate, time.Duration(j.Timeout)}
-	return nil
-}
+func (s *Share) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, s) }
 
 // Comparison is one function planned by several policies.
 type Comparison struct {

@@ -28,60 +28,60 @@ const (
 
 // Plan says what runs for one pipeline.
 type Plan struct {
-	Pipeline   string
-	Policy     string
-	CostModel  string
-	Status     Status
-	Reason     string  // when infeasible: which path needs how much
-	Sound      bool    // every group's window passes the processor-demand test
-	Proof      string  // "every-request" or "mean-rate"
-	Cost       float64 // money per hour
-	LowerBound float64 // money per hour; 0 when none is known
+	Pipeline   string  `json:"pipeline"`
+	Policy     string  `json:"policy"`
+	CostModel  string  `json:"cost_model"`
+	Status     Status  `json:"status"`
+	Reason     string  `json:"reason,omitempty"` // when infeasible: which path needs how much
+	Sound      bool    `json:"sound"`            // every group's window passes the processor-demand test
+	Proof      string  `json:"proof,omitempty"`  // "every-request" or "mean-rate"
+	Cost       float64 `json:"cost"`             // money per hour
+	LowerBound float64 `json:"lower_bound"`      // money per hour; 0 when none is known
 
 	// Restriction says among which plans LowerBound holds; empty when it holds
 	// for every plan that a dispatcher can keep.
-	Restriction string
+	Restriction string `json:"restriction,omitempty"`
 
-	SLO time.Duration
+	SLO time.Duration `json:"slo_ms"`
 
 	// Headroom is what of the SLO is left free for what machines do besides: the
 	// budgets along a path add up to at most SLO - Headroom. HeadroomCost is what
 	// the plan costs more than one without it would, money per hour; nil where
 	// that was not looked at. It is not negative.
-	Headroom     time.Duration
-	HeadroomCost *float64
+	Headroom     time.Duration `json:"headroom_ms,omitempty"`
+	HeadroomCost *float64      `json:"headroom_cost,omitempty"`
 
 	// Transfer is what the durations of all batches count for the way from a gateway to
 	// an executor and back; see Transferred. 0 leaves that to the margin that
 	// dispatchers keep anyway.
-	Transfer time.Duration
+	Transfer time.Duration `json:"transfer_ms,omitempty"`
 
-	Latency   time.Duration // longest path of worst cases
-	SolveTime time.Duration
+	Latency   time.Duration `json:"latency_ms"` // longest path of worst cases
+	SolveTime time.Duration `json:"solve_ms"`
 
 	// CutShort says that the search was ended by its time limit or by who asked:
 	// elsewhere, or with more time, the same problem may have another plan.
-	CutShort bool
+	CutShort bool `json:"cut_short,omitempty"`
 
-	Modules []Module
-	Devices []Device // that groups share, under cost model shared
+	Modules []Module `json:"modules"`
+	Devices []Device `json:"devices,omitempty"` // that groups share, under cost model shared
 
 	// Expected is what the plan attains of the arrivals that the pipeline
 	// declares, by simulation; nil for even ones.
-	Expected *Expectation
+	Expected *Expectation `json:"expected,omitempty"`
 
 	// Interruptions is what it means for requests that devices of the plan are taken
 	// back; nil where none are.
-	Interruptions *Interruptions
+	Interruptions *Interruptions `json:"interruptions,omitempty"`
 
 	// Accuracy is the pipeline's with the networks that Variants says serve its modules;
 	// 0 where no module has variants.
-	Accuracy float64
-	Variants []ServedVariant
+	Accuracy float64         `json:"accuracy,omitempty"`
+	Variants []ServedVariant `json:"variants,omitempty"`
 
 	// Carries is the rate that the plan is for, where fixed devices suffice for no more of
 	// the pipeline's; 0 where it is for all of it. In requests per second.
-	Carries float64
+	Carries float64 `json:"carries_rate,omitempty"`
 }
 
 // Interruptions is what a plan on devices that are taken back must bear.
@@ -107,47 +107,47 @@ type Expectation struct {
 
 // Module is the part of a plan for one module.
 type Module struct {
-	Name      string
-	Rate      float64 // real requests per second
-	DummyRate float64
-	Budget    time.Duration
-	WorstCase time.Duration // claimed
-	Proven    time.Duration // by the processor-demand test; 0 when there is none
-	Cost      float64
-	Groups    []Group
+	Name      string        `json:"name"`
+	Rate      float64       `json:"rate"` // real requests per second
+	DummyRate float64       `json:"dummy_rate"`
+	Budget    time.Duration `json:"budget_ms"`
+	WorstCase time.Duration `json:"worst_case_ms"` // claimed
+	Proven    time.Duration `json:"proven_ms"`     // by the processor-demand test; 0 when there is none
+	Cost      float64       `json:"cost"`
+	Groups    []Group       `json:"groups"`
 }
 
 // Group is Machines devices that run one configuration and receive Rate.
 type Group struct {
-	Hardware    string
-	Batch       int
-	Concurrency int
-	Duration    time.Duration
-	Machines    float64
-	Spare       float64 // of Machines: there only for when others are taken back
-	Rate        float64
-	DummyRate   float64
-	Period      time.Duration // between two batches of the group
-	Window      time.Duration // longest wait of a request for its batch
+	Hardware    string        `json:"hardware"`
+	Batch       int           `json:"batch"`
+	Concurrency int           `json:"concurrency"`
+	Duration    time.Duration `json:"duration_ms"`
+	Machines    float64       `json:"machines"`
+	Spare       float64       `json:"spare,omitempty"` // of Machines: there only for when others are taken back
+	Rate        float64       `json:"rate"`
+	DummyRate   float64       `json:"dummy_rate"`
+	Period      time.Duration `json:"period_ms"` // between two batches of the group
+	Window      time.Duration `json:"window_ms"` // longest wait of a request for its batch
 
 	// Deadline, on a shared device, is the longest from the end of the window
 	// to the end of the batch; waiting for other groups' batches is part of it.
 	// 0 on devices of its own, where a batch starts at once.
-	Deadline time.Duration
+	Deadline time.Duration `json:"deadline_ms,omitempty"`
 
 	// Rides says that the group is a processing step of microseconds that runs
 	// beside an executor of the pipeline, on a device that is there for that one:
 	// it costs nothing and does not wait for the device's turn. Machines is the
 	// share of the device that it uses.
-	Rides bool
+	Rides bool `json:"rides,omitempty"`
 }
 
 // Device is a device that groups share.
 type Device struct {
-	Hardware string
-	Price    float64 // money per hour
-	Share    float64 // of its time that is used, 0..1
-	Tasks    []Task
+	Hardware string  `json:"hardware"`
+	Price    float64 `json:"price"` // money per hour
+	Share    float64 `json:"share"` // of its time that is used, 0..1
+	Tasks    []Task  `json:"groups"`
 }
 
 // HeldDevice is a device that others use.
@@ -158,13 +158,13 @@ type HeldDevice struct {
 
 // Task is a group that runs on a shared device.
 type Task struct {
-	Pipeline string
-	Module   string
-	Group    int // index into Module.Groups
-	Duration time.Duration
-	Period   time.Duration
-	Deadline time.Duration // from the end of the window to the end of the batch
-	Share    float64       // of the device's time
+	Pipeline string        `json:"pipeline"`
+	Module   string        `json:"module"`
+	Group    int           `json:"group"` // index into Module.Groups
+	Duration time.Duration `json:"duration_ms"`
+	Period   time.Duration `json:"period_ms"`
+	Deadline time.Duration `json:"deadline_ms"` // from the end of the window to the end of the batch
+	Share    float64       `json:"share"`       // of the device's time
 }
 
 // UseDevices records the shared devices. The plan is sound only if they are.

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -102,31 +101,33 @@ func (o Options) complete() Options {
 // Plan is a configuration with what it can be expected to serve. Rates are
 // queries per second, costs money per hour.
 type Plan struct {
-	Pool      string
-	Policy    string
-	Status    Status
-	Reason    string // where it is infeasible
-	SLO       time.Duration
-	Arrivals  string // that goodput was simulated with
-	Budget    float64
-	Cost      float64
-	Instances map[string]int // by kind of hardware; kinds without instances are left out
+	Pool      string         `json:"pool"`
+	Policy    string         `json:"policy"`
+	Status    Status         `json:"status"`
+	Reason    string         `json:"reason,omitempty"` // where it is infeasible
+	Cost      float64        `json:"cost"`
+	Budget    float64        `json:"budget"`
+	Instances map[string]int `json:"instances"` // by kind of hardware; kinds without instances are left out
 
-	// Coefficients say what a second of each kind is worth against one of the
-	// base, for policy matching: prices of the bound.
-	Coefficients map[string]float64
-
-	UpperBound  float64 // kairos: the paper's estimate of this configuration; exact, homogeneous: the proven bound
-	ProvenBound float64 // what no way to distribute queries can exceed on this configuration
-	Goodput     float64 // simulated, policy matching, arrivals as declared
-	Poisson     float64 // the same with Poisson arrivals
+	UpperBound  float64 `json:"upper_bound_rate"`     // kairos: the paper's estimate of this configuration; exact, homogeneous: the proven bound
+	Goodput     float64 `json:"goodput_rate"`         // simulated, policy matching, arrivals as declared
+	Poisson     float64 `json:"poisson_goodput_rate"` // the same with Poisson arrivals
+	ProvenBound float64 `json:"proven_bound_rate"`    // what no way to distribute queries can exceed on this configuration
 
 	// BestBound is a rate that no configuration within the budget can exceed,
 	// however queries are distributed; of policy exact.
-	BestBound      float64
-	Configurations int // within the budget
-	Simulated      int // of which goodput was looked at
-	FoundAt        int // of a search: the evaluation that found this one
+	BestBound float64 `json:"best_bound_rate,omitempty"`
+
+	SLO      time.Duration `json:"slo_ms"`
+	Arrivals string        `json:"arrivals"` // that goodput was simulated with
+
+	// Coefficients say what a second of each kind is worth against one of the
+	// base, for policy matching: prices of the bound.
+	Coefficients map[string]float64 `json:"coefficients,omitempty"`
+
+	Configurations int `json:"configurations"`     // within the budget
+	Simulated      int `json:"simulated"`          // of which goodput was looked at
+	FoundAt        int `json:"found_at,omitempty"` // of a search: the evaluation that found this one
 }
 
 // Gap is how much more than its goodput some configuration with some way to
@@ -326,62 +327,15 @@ func (p Plan) instances() string {
 	return strings.Join(parts, ", ")
 }
 
-// planJSON is the JSON of a plan, part of the public contract: rates are
-// queries per second, cost and budget money per hour.
-type planJSON struct {
-	Pool           string             `json:"pool"`
-	Policy         string             `json:"policy"`
-	Status         Status             `json:"status"`
-	Reason         string             `json:"reason,omitempty"`
-	Cost           float64            `json:"cost"`
-	Budget         float64            `json:"budget"`
-	Instances      map[string]int     `json:"instances"`
-	UpperBound     float64            `json:"upper_bound_rate"`
-	Goodput        float64            `json:"goodput_rate"`
-	Poisson        float64            `json:"poisson_goodput_rate"`
-	ProvenBound    float64            `json:"proven_bound_rate"`
-	BestBound      float64            `json:"best_bound_rate,omitempty"`
-	Gap            float64            `json:"gap,omitempty"`
-	SLO            quantity.MS        `json:"slo_ms"`
-	Arrivals       string             `json:"arrivals"`
-	Coefficients   map[string]float64 `json:"coefficients,omitempty"`
-	Configurations int                `json:"configurations"`
-	Simulated      int                `json:"simulated"`
-	FoundAt        int                `json:"found_at,omitempty"`
-}
-
-// MarshalJSON writes the fixed field names of the contract. A plan without
-// instances has an empty object, not null.
+// MarshalJSON writes the fixed field names of the contract: rates are queries per second,
+// cost and budget money per hour.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	instances := p.Instances
-	if instances == nil {
-		instances = map[string]int{}
-	}
-	return json.Marshal(planJSON{
-		p.Pool, p.Policy, p.Status, p.Reason, p.Cost, p.Budget, instances, p.UpperBound, p.Goodput, p.Poisson,
-		p.ProvenBound, p.BestBound, p.Gap(), quantity.MS(p.SLO), p.Arrivals, p.Coefficients,
-		p.Configurations, p.Simulated, p.FoundAt,
-	})
+	return quantity.Marshal(p, quantity.Derived{After: "best_bound_rate", Tag: "gap,omitempty", Value: p.Gap()})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
 // ignored.
-func (p *Plan) UnmarshalJSON(b []byte) error {
-	var j planJSON
-	if err := json.Unmarshal(b, &j); err != nil {
-		return err
-	}
-	if len(j.Instances) == 0 {
-		j.Instances = nil
-	}
-	*p = Plan{
-		Pool: j.Pool, Policy: j.Policy, Status: j.Status, Reason: j.Reason, SLO: time.Duration(j.SLO),
-		Arrivals: j.Arrivals, Budget: j.Budget, Cost: j.Cost, Instances: j.Instances, Coefficients: j.Coefficients,
-		UpperBound: j.UpperBound, ProvenBound: j.ProvenBound, Goodput: j.Goodput, Poisson: j.Poisson,
-		BestBound: j.BestBound, Configurations: j.Configurations, Simulated: j.Simulated, FoundAt: j.FoundAt,
-	}
-	return nil
-}
+func (p *Plan) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
 
 // Comparison is one pool planned by several policies.
 type Comparison struct {

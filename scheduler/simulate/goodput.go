@@ -38,10 +38,10 @@ type Probe struct {
 
 // Attained is what a pipeline attained over one run or several.
 type Attained struct {
-	Pipeline string
+	Pipeline string `json:"pipeline"`
 	Counts
-	Attainment float64 // Completed over Requests; 1 without requests
-	Interval   Interval
+	Attainment float64  `json:"attainment"` // Completed over Requests; 1 without requests
+	Interval   Interval `json:"attainment_interval"`
 }
 
 // Worst is the pipeline that attained least.

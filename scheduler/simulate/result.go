@@ -31,50 +31,50 @@ type Result struct {
 //
 //	Requests = Completed + Late + Dropped + Refused
 type Counts struct {
-	Requests  int64
-	Completed int64 // answered within the objective
-	Late      int64 // answered after it
-	Dropped   int64 // given up because they could no longer be in time, or lost with two devices
-	Refused   int64 // turned away because a queue was full
+	Requests  int64 `json:"requests"`
+	Completed int64 `json:"completed"` // answered within the objective
+	Late      int64 `json:"late"`      // answered after it
+	Dropped   int64 `json:"dropped"`   // given up because they could no longer be in time, or lost with two devices
+	Refused   int64 `json:"refused"`   // turned away because a queue was full
 }
 
 // PipelineResult is what became of the requests of one pipeline.
 type PipelineResult struct {
-	Pipeline string
-	Dispatch string
-	Arrivals string
-	Seed     uint64
-	Rate     float64 // offered, requests per second
-	SLO      time.Duration
+	Pipeline string  `json:"pipeline"`
+	Dispatch string  `json:"dispatch"`
+	Arrivals string  `json:"arrivals"`
+	Seed     uint64  `json:"seed"`
+	Rate     float64 `json:"offered_rate"` // requests per second
 	Counts
-	Attainment  float64               // Completed over Requests; 1 without requests
-	Interval    Interval              // that holds the attainment of a run without end
-	Latency     histogram.Percentiles // of what was answered, off by at most 0.2 %
-	MeanBatch   float64
-	Devices     int      // that serve the pipeline
-	Utilisation float64  // of these, on average: share of time with a batch on it
-	Goodput     *Goodput // where it was asked for
-	Wasted      float64  // of the time that devices computed: the share for requests that were not in time
-	Modules     []ModuleResult
+	Attainment  float64               `json:"attainment"`          // Completed over Requests; 1 without requests
+	Interval    Interval              `json:"attainment_interval"` // that holds the attainment of a run without end
+	Goodput     *Goodput              `json:"goodput,omitempty"`   // where it was asked for
+	MeanBatch   float64               `json:"mean_batch"`
+	Utilisation float64               `json:"utilisation"` // of its devices, on average: share of time with a batch on it
+	Wasted      float64               `json:"wasted"`      // of the time that devices computed: the share for requests that were not in time
+	Latency     histogram.Percentiles `json:"-"`           // of what was answered, off by at most 0.2 %
+	Devices     int                   `json:"devices"`     // that serve the pipeline
+	SLO         time.Duration         `json:"slo_ms"`
+	Modules     []ModuleResult        `json:"modules"`
 }
 
 // ModuleResult is what became of the items of one module.
 //
 //	Items = Completed + Late + Dropped + Refused + Withdrawn
 type ModuleResult struct {
-	Module    string
-	Items     int64
-	Completed int64 // in time for the modules below
-	Late      int64
-	Dropped   int64
-	Refused   int64
-	Withdrawn int64                 // taken back while they waited: their request had failed elsewhere
-	Rate      float64               // items per second
-	Latency   histogram.Percentiles // from ready to computed
-	MeanBatch float64
-	Batches   int64
-	Budget    time.Duration
-	Behind    time.Duration // the most by which an item left after its budget; negative where none did
+	Module    string                `json:"name"`
+	Rate      float64               `json:"rate"` // items per second
+	Items     int64                 `json:"items"`
+	Completed int64                 `json:"completed"` // in time for the modules below
+	Late      int64                 `json:"late"`
+	Dropped   int64                 `json:"dropped"`
+	Refused   int64                 `json:"refused"`
+	Withdrawn int64                 `json:"withdrawn"` // taken back while they waited: their request had failed elsewhere
+	Batches   int64                 `json:"batches"`
+	MeanBatch float64               `json:"mean_batch"`
+	Budget    time.Duration         `json:"budget_ms"`
+	Latency   histogram.Percentiles `json:"-"` // from ready to computed
+	Behind    time.Duration         `json:"-"` // the most by which an item left after its budget; negative where none did
 }
 
 // DeviceResult is what one device did.
@@ -331,93 +331,36 @@ func (p Probe) whose() string {
 	return fmt.Sprintf(" of %s, the least of %d", p.Worst().Pipeline, len(p.Models))
 }
 
-// The JSON of a simulation is part of the public contract: times are
-// milliseconds as numbers, rates requests per second.
-
-type pipelineJSON struct {
-	Pipeline    string       `json:"pipeline"`
-	Dispatch    string       `json:"dispatch"`
-	Arrivals    string       `json:"arrivals"`
-	Seed        uint64       `json:"seed"`
-	Rate        float64      `json:"offered_rate"`
-	Requests    int64        `json:"requests"`
-	Completed   int64        `json:"completed"`
-	Late        int64        `json:"late"`
-	Dropped     int64        `json:"dropped"`
-	Refused     int64        `json:"refused"`
-	Attainment  float64      `json:"attainment"`
-	Interval    Interval     `json:"attainment_interval"`
-	GoodputRate *float64     `json:"goodput_rate,omitempty"`
-	Goodput     *goodputJSON `json:"goodput,omitempty"`
-	MeanBatch   float64      `json:"mean_batch"`
-	Utilisation float64      `json:"utilisation"`
-	Wasted      float64      `json:"wasted"`
-	Latency     histogram.MS `json:"latency_ms"`
-	Devices     int          `json:"devices"`
-	SLO         quantity.MS  `json:"slo_ms"`
-	Modules     []moduleJSON `json:"modules"`
-}
-
-type moduleJSON struct {
-	Module    string       `json:"name"`
-	Rate      float64      `json:"rate"`
-	Items     int64        `json:"items"`
-	Completed int64        `json:"completed"`
-	Late      int64        `json:"late"`
-	Dropped   int64        `json:"dropped"`
-	Refused   int64        `json:"refused"`
-	Withdrawn int64        `json:"withdrawn"`
-	Batches   int64        `json:"batches"`
-	MeanBatch float64      `json:"mean_batch"`
-	Budget    quantity.MS  `json:"budget_ms"`
-	Latency   histogram.MS `json:"latency_ms"`
-}
-
-type goodputJSON struct {
-	Attainment      float64  `json:"attainment"`
-	Interval        Interval `json:"attainment_interval"`
-	NotSustained    float64  `json:"not_sustained_rate"`
-	NotSustainedHas float64  `json:"not_sustained_attainment"`
-	Tolerance       float64  `json:"tolerance"`
-	Seeds           int      `json:"seeds"`
-}
-
-// MarshalJSON writes the fixed field names of the contract.
+// MarshalJSON writes the fixed field names of the contract: times are milliseconds as
+// numbers, rates requests per second.
 func (p PipelineResult) MarshalJSON() ([]byte, error) {
-	j := pipelineJSON{
-		Pipeline: p.Pipeline, Dispatch: p.Dispatch, Arrivals: p.Arrivals, Seed: p.Seed, Rate: p.Rate,
-		Requests: p.Requests, Completed: p.Completed, Late: p.Late, Dropped: p.Dropped, Refused: p.Refused,
-		Attainment: p.Attainment, Interval: p.Interval, MeanBatch: p.MeanBatch, Utilisation: p.Utilisation, Wasted: p.Wasted,
-		Latency: p.Latency.MS(), Devices: p.Devices, SLO: quantity.MS(p.SLO), Modules: []moduleJSON{},
+	derived := []quantity.Derived{{After: "wasted", Tag: "latency_ms", Value: p.Latency.MS()}}
+	if p.Goodput != nil {
+		derived = append(derived, quantity.Derived{After: "attainment_interval", Tag: "goodput_rate", Value: p.Goodput.Rate})
 	}
-	if g := p.Goodput; g != nil {
-		j.GoodputRate = &g.Rate
-		at := g.At.Worst()
-		j.Goodput = &goodputJSON{at.Attainment, at.Interval, g.Above.Rate, g.Above.Worst().Attainment, g.Tolerance, g.Seeds}
-	}
-	for _, m := range p.Modules {
-		j.Modules = append(j.Modules, moduleJSON{
-			m.Module, m.Rate, m.Items, m.Completed, m.Late, m.Dropped, m.Refused, m.Withdrawn,
-			m.Batches, m.MeanBatch, quantity.MS(m.Budget), m.Latency.MS(),
-		})
-	}
-	return json.Marshal(j)
-}
-
-type attainedJSON struct {
-	Pipeline   string   `json:"pipeline"`
-	Requests   int64    `json:"requests"`
-	Completed  int64    `json:"completed"`
-	Late       int64    `json:"late"`
-	Dropped    int64    `json:"dropped"`
-	Refused    int64    `json:"refused"`
-	Attainment float64  `json:"attainment"`
-	Interval   Interval `json:"attainment_interval"`
+	return quantity.Marshal(p, derived...)
 }
 
 // MarshalJSON writes the fixed field names of the contract.
-func (m Attained) MarshalJSON() ([]byte, error) {
-	return json.Marshal(attainedJSON{m.Pipeline, m.Requests, m.Completed, m.Late, m.Dropped, m.Refused, m.Attainment, m.Interval})
+func (m ModuleResult) MarshalJSON() ([]byte, error) {
+	return quantity.Marshal(m, quantity.Derived{After: "budget_ms", Tag: "latency_ms", Value: m.Latency.MS()})
+}
+
+// MarshalJSON writes what was attained at the goodput, and at the least rate above it that
+// is not sustained.
+func (g Goodput) MarshalJSON() ([]byte, error) {
+	at := g.At.Worst()
+	return json.Marshal(struct {
+		Attainment      float64  `json:"attainment"`
+		Interval        Interval `json:"attainment_interval"`
+		NotSustained    float64  `json:"not_sustained_rate"`
+		NotSustainedHas float64  `json:"not_sustained_attainment"`
+		Tolerance       float64  `json:"tolerance"`
+		Seeds           int      `json:"seeds"`
+	}{
+		Attainment: at.Attainment, Interval: at.Interval, NotSustained: g.Above.Rate, NotSustainedHas: g.Above.Worst().Attainment,
+		Tolerance: g.Tolerance, Seeds: g.Seeds,
+	})
 }
 
 // traceEvent is one event of the Trace Event Format of Chrome: "X" is a span,

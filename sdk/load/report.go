@@ -1,7 +1,6 @@
 package load
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,23 +17,23 @@ import (
 // Report is what came of a run. Every counted request is in exactly one of
 // Completed, Late and Errors.
 type Report struct {
-	Pipeline   string
-	Arrivals   string
-	Seed       uint64
-	SLO        time.Duration
-	Offered    float64           // requests per second asked for; 0 with Callers
-	Callers    int               // see Options; 0 where requests came at a rate
-	Rate       float64           // requests per second answered in time
-	Requests   int               // sent
-	Unsent     int               // left out, because the generator was behind its schedule
-	Completed  int               // answered within SLO
-	Late       int               // answered after it
-	Errors     map[string]int    // by code
-	Reasons    map[string]string // what the first error of each code says
-	Attainment float64           // Completed / Requests, without those that were invalid: a mistake of the caller
-	Latency    Percentiles       // end to end, of all answers
-	Stages     []Stage
-	Elapsed    time.Duration
+	Pipeline   string            `json:"pipeline"`
+	Arrivals   string            `json:"arrivals"`
+	Seed       uint64            `json:"seed"`
+	SLO        time.Duration     `json:"slo_ms"`
+	Offered    float64           `json:"offered_rate"`      // requests per second asked for; 0 with Callers
+	Callers    int               `json:"callers,omitempty"` // see Options; 0 where requests came at a rate
+	Rate       float64           `json:"good_rate"`         // requests per second answered in time
+	Requests   int               `json:"requests"`          // sent
+	Unsent     int               `json:"unsent"`            // left out, because the generator was behind its schedule
+	Completed  int               `json:"completed"`         // answered within SLO
+	Late       int               `json:"late"`              // answered after it
+	Errors     map[string]int    `json:"errors"`            // by code
+	Reasons    map[string]string `json:"reasons,omitempty"` // what the first error of each code says
+	Attainment float64           `json:"attainment"`        // Completed / Requests, without those that were invalid: a mistake of the caller
+	Latency    Percentiles       `json:"-"`                 // end to end, of all answers
+	Stages     []Stage           `json:"stages"`
+	Elapsed    time.Duration     `json:"-"`
 }
 
 // Percentiles of a latency.
@@ -43,14 +42,14 @@ type Percentiles = histogram.Percentiles
 // Stage is one module's part in the answers. A percentile is of that part
 // alone, so percentiles do not add up though every request's parts do.
 type Stage struct {
-	Module    string
-	Items     float64 // mean number of the module's requests for one request
-	MeanBatch float64
-	Total     Percentiles
-	Queue     Percentiles
-	Wait      Percentiles
-	Compute   Percentiles
-	Transfer  Percentiles
+	Module    string      `json:"module"`
+	Items     float64     `json:"items"` // mean number of the module's requests for one request
+	MeanBatch float64     `json:"mean_batch"`
+	Total     Percentiles `json:"-"`
+	Queue     Percentiles `json:"-"`
+	Wait      Percentiles `json:"-"`
+	Compute   Percentiles `json:"-"`
+	Transfer  Percentiles `json:"-"`
 }
 
 type counts struct {
@@ -212,40 +211,16 @@ func (r *Report) errorText() string {
 // MarshalJSON prints times in milliseconds and rates per second, with the field
 // names that the simulator uses for the same things.
 func (r *Report) MarshalJSON() ([]byte, error) {
-	type stage struct {
-		Module     string    `json:"module"`
-		Items      float64   `json:"items"`
-		MeanBatch  float64   `json:"mean_batch"`
-		TotalMS    latencies `json:"total_ms"`
-		QueueMS    latencies `json:"queue_ms"`
-		WaitMS     latencies `json:"wait_ms"`
-		ComputeMS  latencies `json:"compute_ms"`
-		TransferMS latencies `json:"transfer_ms"`
-	}
-	stages := make([]stage, len(r.Stages))
-	for i, s := range r.Stages {
-		stages[i] = stage{s.Module, s.Items, s.MeanBatch, inMS(s.Total), inMS(s.Queue), inMS(s.Wait), inMS(s.Compute), inMS(s.Transfer)}
-	}
-	return json.Marshal(struct {
-		Pipeline    string            `json:"pipeline"`
-		Arrivals    string            `json:"arrivals"`
-		Seed        uint64            `json:"seed"`
-		SLOMS       quantity.MS       `json:"slo_ms"`
-		OfferedRate float64           `json:"offered_rate"`
-		Callers     int               `json:"callers,omitempty"`
-		GoodRate    float64           `json:"good_rate"`
-		Requests    int               `json:"requests"`
-		Unsent      int               `json:"unsent"`
-		Completed   int               `json:"completed"`
-		Late        int               `json:"late"`
-		Errors      map[string]int    `json:"errors"`
-		Reasons     map[string]string `json:"reasons,omitempty"`
-		Attainment  float64           `json:"attainment"`
-		LatencyMS   latencies         `json:"latency_ms"`
-		Stages      []stage           `json:"stages"`
-		ElapsedS    float64           `json:"elapsed_s"`
-	}{r.Pipeline, r.Arrivals, r.Seed, quantity.MS(r.SLO), r.Offered, r.Callers, r.Rate, r.Requests, r.Unsent, r.Completed, r.Late,
-		r.Errors, r.Reasons, r.Attainment, inMS(r.Latency), stages, r.Elapsed.Seconds()})
+	return quantity.Marshal(*r, quantity.Derived{After: "attainment", Tag: "latency_ms", Value: inMS(r.Latency)},
+		quantity.Derived{After: "stages", Tag: "elapsed_s", Value: r.Elapsed.Seconds()})
+}
+
+// MarshalJSON prints times in milliseconds.
+func (s Stage) MarshalJSON() ([]byte, error) {
+	const behind = "mean_batch"
+	return quantity.Marshal(s, quantity.Derived{After: behind, Tag: "total_ms", Value: inMS(s.Total)}, quantity.Derived{After: behind, Tag: "queue_ms", Value: inMS(s.Queue)},
+		quantity.Derived{After: behind, Tag: "wait_ms", Value: inMS(s.Wait)}, quantity.Derived{After: behind, Tag: "compute_ms", Value: inMS(s.Compute)},
+		quantity.Derived{After: behind, Tag: "transfer_ms", Value: inMS(s.Transfer)})
 }
 
 type latencies struct {
@@ -253,4 +228,4 @@ type latencies struct {
 	P90 quantity.MS `json:"p90"`
 }
 
-func inMS(p Percentiles) latencies { return latencies{p.MS(), quantity.MS(p.P90)} }
+func inMS(p Percentiles) latencies { return latencies{MS: p.MS(), P90: quantity.MS(p.P90)} }
