@@ -192,17 +192,17 @@ func (p FunctionProfile) JSON() ([]byte, error) {
 		Calls  *callsJSON  `json:"calls,omitempty"`
 	}
 	for _, c := range p.CPU {
-		out.Avg = append(out.Avg, curveJSON{c.Batch, c.Avg.Alpha, c.Avg.Beta, c.Avg.Gamma})
-		out.Max = append(out.Max, curveJSON{c.Batch, c.Max.Alpha, c.Max.Beta, c.Max.Gamma})
+		out.Avg = append(out.Avg, curveJSON{Batch: c.Batch, Alpha: c.Avg.Alpha, Beta: c.Avg.Beta, Gamma: c.Avg.Gamma})
+		out.Max = append(out.Max, curveJSON{Batch: c.Batch, Alpha: c.Max.Alpha, Beta: c.Max.Beta, Gamma: c.Max.Gamma})
 	}
 	if g := p.GPU; g != nil {
-		out.GPU = &gpuJSON{g.Xi1, g.Xi2, g.Slice, g.WholeGB, g.Thresholds, g.MaxBatch}
+		out.GPU = &gpuJSON{Xi1: g.Xi1, Xi2: g.Xi2, Slice: g.Slice, WholeGB: g.WholeGB, Thresholds: g.Thresholds, MaxBatch: g.MaxBatch}
 	}
 	if m := p.Memory; m != (HostMemory{}) {
-		out.Memory = &memoryJSON{m.PerRequestMB, m.FixedMB, m.GPUGB}
+		out.Memory = &memoryJSON{PerRequestMB: m.PerRequestMB, FixedMB: m.FixedMB, GPUGB: m.GPUGB}
 	}
 	if c := p.Calls; c != (CallTimes{}) {
-		out.Calls = &callsJSON{c.Way, c.ColdStart}
+		out.Calls = &callsJSON{Way: c.Way, ColdStart: c.ColdStart}
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	return append(text, '\n'), err

@@ -157,4 +157,6 @@ type MS struct {
 }
 
 // MS writes the percentiles in milliseconds.
-func (p Percentiles) MS() MS { return MS{quantity.MS(p.P50), quantity.MS(p.P99), quantity.MS(p.Max)} }
+func (p Percentiles) MS() MS {
+	return MS{P50: quantity.MS(p.P50), P99: quantity.MS(p.P99), Max: quantity.MS(p.Max)}
+}

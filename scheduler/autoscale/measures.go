@@ -372,21 +372,21 @@ func (m *ModuleMeasures) add(o ModuleMeasures) {
 		m.Drops[reason] += n
 	}
 	m.Queries = merge(m.Queries, o.Queries, func(a, b QueryCount) int { return cmp.Compare(a.Size, b.Size) },
-		func(a, b QueryCount) QueryCount { return QueryCount{a.Size, a.Queries + b.Queries} })
+		func(a, b QueryCount) QueryCount { return QueryCount{Size: a.Size, Queries: a.Queries + b.Queries} })
 	m.Sizes = merge(m.Sizes, o.Sizes, func(a, b SizeCount) int { return cmp.Compare(a.Size, b.Size) },
-		func(a, b SizeCount) SizeCount { return SizeCount{a.Size, a.Batches + b.Batches} })
+		func(a, b SizeCount) SizeCount { return SizeCount{Size: a.Size, Batches: a.Batches + b.Batches} })
 	m.Executors = merge(m.Executors, o.Executors, func(a, b ExecutorMeasures) int { return cmp.Compare(a.Executor, b.Executor) },
 		func(a, b ExecutorMeasures) ExecutorMeasures {
-			return ExecutorMeasures{a.Executor, a.Batches + b.Batches, a.Requests + b.Requests, a.Utilisation + b.Utilisation}
+			return ExecutorMeasures{Executor: a.Executor, Batches: a.Batches + b.Batches, Requests: a.Requests + b.Requests, Utilisation: a.Utilisation + b.Utilisation}
 		})
 	m.Durations = merge(m.Durations, o.Durations, func(a, b BatchDuration) int {
 		return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Concurrency, b.Concurrency))
 	}, func(a, b BatchDuration) BatchDuration {
-		return BatchDuration{a.Hardware, a.Size, a.Batches + b.Batches, mean(a.P50, b.P50, a.Batches, b.Batches), max(a.P95, b.P95), a.Concurrency}
+		return BatchDuration{Hardware: a.Hardware, Size: a.Size, Batches: a.Batches + b.Batches, P50: mean(a.P50, b.P50, a.Batches, b.Batches), P95: max(a.P95, b.P95), Concurrency: a.Concurrency}
 	})
 	m.Transfers = merge(m.Transfers, o.Transfers, func(a, b HostTransfer) int { return cmp.Compare(a.Host, b.Host) },
 		func(a, b HostTransfer) HostTransfer {
-			return HostTransfer{a.Host, a.Batches + b.Batches, mean(a.P50, b.P50, a.Batches, b.Batches), max(a.P99, b.P99)}
+			return HostTransfer{Host: a.Host, Batches: a.Batches + b.Batches, P50: mean(a.P50, b.P50, a.Batches, b.Batches), P99: max(a.P99, b.P99)}
 		})
 }
 

@@ -94,15 +94,15 @@ func (p *Promise) Broken(of *pipelines.Pipeline) *Broken {
 // divided, or the module that keeps them the longest beyond its budget.
 func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
 	if of.Rate > 0 && m.Offered > (1+DefaultAbove)*of.Rate {
-		return Cause{ReasonRate, "", fmt.Sprintf("%s requests/s come, and %s are planned for", quantity.Number(m.Offered), quantity.Number(of.Rate))}
+		return Cause{Reason: ReasonRate, Why: fmt.Sprintf("%s requests/s come, and %s are planned for", quantity.Number(m.Offered), quantity.Number(of.Rate))}
 	}
 	for _, one := range m.Modules {
 		if one.Failed > 0 && one.Failure != "" && 2*m.Failed > m.Outcomes()-m.Completed {
-			return Cause{ReasonFails, one.Name, one.Name + " fails: " + one.Failure}
+			return Cause{Reason: ReasonFails, Module: one.Name, Why: one.Name + " fails: " + one.Failure}
 		}
 	}
 	if 2*m.Refused > m.Outcomes()-m.Completed {
-		return Cause{ReasonRefused, "", fmt.Sprintf("%s are refused when they come, because what is under way leaves no time for them", quantity.Percent(float64(m.Refused)/float64(m.Outcomes())))}
+		return Cause{Reason: ReasonRefused, Why: fmt.Sprintf("%s are refused when they come, because what is under way leaves no time for them", quantity.Percent(float64(m.Refused)/float64(m.Outcomes())))}
 	}
 	if 2*m.Dropped > m.Outcomes()-m.Completed {
 		if given, ok := divided(m, of); ok {
@@ -122,7 +122,7 @@ func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
 		}
 	}
 	if worst == nil {
-		return Cause{ReasonLate, "", "nothing is known of its modules"}
+		return Cause{Reason: ReasonLate, Why: "nothing is known of its modules"}
 	}
 	text := fmt.Sprintf("%s keeps requests for %s and %s are planned (99 of 100: %s for a device, %s for their batch, %s computed, %s on the way)",
 		worst.Name, quantity.Duration(stays), quantity.Duration(budget),
@@ -130,7 +130,7 @@ func cause(m Measures, of *pipelines.Pipeline, planned *plan.Plan) Cause {
 	if declared := of.Module(worst.Name); declared != nil && declared.Scatter {
 		text += fmt.Sprintf("; the items into which a request is divided come to it at once, %s on average", quantity.Number(Fanout(m, of, worst.Name)))
 	}
-	return Cause{ReasonLate, worst.Name, text}
+	return Cause{Reason: ReasonLate, Module: worst.Name, Why: text}
 }
 
 // divided is the cause where requests are given up as they are divided: then their items come to
@@ -141,7 +141,7 @@ func divided(m Measures, of *pipelines.Pipeline) (Cause, bool) {
 		if !one.Scatter || seen != nil && (seen.Dropped > 0 || 2*Fanout(m, of, one.Name) > one.Fanout) {
 			continue
 		}
-		return Cause{ReasonLate, one.Name, fmt.Sprintf("%s are given up before %s: the items into which a request is divided come to it at once, %s as declared, and cannot all be in time",
+		return Cause{Reason: ReasonLate, Module: one.Name, Why: fmt.Sprintf("%s are given up before %s: the items into which a request is divided come to it at once, %s as declared, and cannot all be in time",
 			quantity.Percent(float64(m.Dropped)/float64(m.Outcomes())), one.Name, quantity.Number(one.Fanout))}, true
 	}
 	return Cause{}, false

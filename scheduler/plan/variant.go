@@ -118,7 +118,7 @@ type ServedVariant struct {
 func ServedVariants(p *pipelines.Pipeline) (all []ServedVariant) {
 	for i := range p.Modules {
 		if m := &p.Modules[i]; len(m.Variants) > 0 {
-			all = append(all, ServedVariant{m.Name, cmp.Or(m.Variant, ownVariant), m.Right(), 1})
+			all = append(all, ServedVariant{Module: m.Name, Variant: cmp.Or(m.Variant, ownVariant), Accuracy: m.Right(), Share: 1})
 		}
 	}
 	return all

@@ -50,8 +50,8 @@ type Seen struct {
 
 // Add adds what another gateway saw of the same generation.
 func (s Seen) Add(o Seen) Seen {
-	s.Stable = Tally{s.Stable.Requests + o.Stable.Requests, s.Stable.InTime + o.Stable.InTime}
-	s.Canary = Tally{s.Canary.Requests + o.Canary.Requests, s.Canary.InTime + o.Canary.InTime}
+	s.Stable = Tally{Requests: s.Stable.Requests + o.Stable.Requests, InTime: s.Stable.InTime + o.Stable.InTime}
+	s.Canary = Tally{Requests: s.Canary.Requests + o.Canary.Requests, InTime: s.Canary.InTime + o.Canary.InTime}
 	s.Compared, s.Different = s.Compared+o.Compared, s.Different+o.Different
 	return s
 }

@@ -86,7 +86,7 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 
 func applicationsToJSON(all []pipelines.Application) (out []applicationJSON) {
 	for _, a := range all {
-		out = append(out, applicationJSON{a.Name, int64(a.SLO), a.Rate})
+		out = append(out, applicationJSON{Name: a.Name, SLO: int64(a.SLO), Rate: a.Rate})
 	}
 	return out
 }

@@ -169,11 +169,11 @@ func inferJSON(r *sdk.Result, platform string) any {
 		if err != nil {
 			raw = []byte("null") // NaN has no JSON
 		}
-		out.Outputs = append(out.Outputs, tensor{o.Name, o.Datatype, o.Shape, raw})
+		out.Outputs = append(out.Outputs, tensor{Name: o.Name, Datatype: o.Datatype, Shape: o.Shape, Data: raw})
 	}
 	for _, s := range r.Stages() {
-		out.Stages = append(out.Stages, stage{s.Module, s.Items, s.Batch, s.Critical,
-			quantity.Millis(s.Queue), quantity.Millis(s.Wait), quantity.Millis(s.Compute), quantity.Millis(s.Transfer)})
+		out.Stages = append(out.Stages, stage{Module: s.Module, Items: s.Items, Batch: s.Batch, Critical: s.Critical,
+			QueueMS: quantity.Millis(s.Queue), WaitMS: quantity.Millis(s.Wait), ComputeMS: quantity.Millis(s.Compute), TransferMS: quantity.Millis(s.Transfer)})
 	}
 	return out
 }

@@ -263,7 +263,7 @@ func scaledAs(name string, all []simulate.Size) scaledCluster {
 			c.Changes++
 		}
 		c.Mean += float64(z.Paid) / float64(len(all))
-		c.Sizes = append(c.Sizes, sized{quantity.MS(z.At), z.Devices, z.Paid, z.Requests, z.Missed})
+		c.Sizes = append(c.Sizes, sized{At: quantity.MS(z.At), Devices: z.Devices, Paid: z.Paid, Requests: z.Requests, Missed: z.Missed})
 	}
 	return c
 }

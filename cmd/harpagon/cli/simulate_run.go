@@ -72,7 +72,7 @@ func (f *simulateFlags) run(ctx context.Context, d *Deps, doc *pipelines.Documen
 	out := simulations{Simulations: []any{}}
 	for _, p := range plans {
 		if len(p.Variants) > 0 {
-			out.Variants = append(out.Variants, simulatedVariants{p.Pipeline, p.Accuracy, p.Variants})
+			out.Variants = append(out.Variants, simulatedVariants{Pipeline: p.Pipeline, Accuracy: p.Accuracy, Served: p.Variants})
 		}
 	}
 	var result simulate.Result
@@ -153,14 +153,14 @@ func playable(loads []simulate.Load, specs []scheduler.Spec, found []scheduler.P
 	for i, s := range specs {
 		if c := found[i].Cluster; c != nil && c.Status == cluster.Infeasible {
 			for _, p := range s.Members {
-				without = append(without, unplanned{p.Name, plan.Infeasible, c.Reason})
+				without = append(without, unplanned{Pipeline: p.Name, Status: plan.Infeasible, Reason: c.Reason})
 			}
 		}
 		p := found[i].Pipeline
 		switch {
 		case p == nil:
 		case p.Status == plan.Infeasible:
-			without = append(without, unplanned{p.Pipeline, p.Status, p.Reason})
+			without = append(without, unplanned{Pipeline: p.Pipeline, Status: p.Status, Reason: p.Reason})
 		default:
 			load := loadOf(loads, p.Pipeline)
 			load.Pipeline = plan.AsServed(load.Pipeline, p.Variants)

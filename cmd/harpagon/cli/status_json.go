@@ -111,18 +111,21 @@ func newServiceRow(s control.Status) serviceRow {
 	}
 	for _, m := range s.Files {
 		for _, f := range m.Files {
-			row.Files = append(row.Files, fileRow{m.Module, f.Path, f.Digest, f.Size})
+			row.Files = append(row.Files, fileRow{Module: m.Module, Path: f.Path, Digest: f.Digest, Size: f.Size})
 		}
 	}
 	for _, one := range s.Answered.Shares() {
 		row.Answered = append(row.Answered, answeredRow(one))
 	}
 	for _, h := range s.Transfers {
-		row.Transfers = append(row.Transfers, transferRow{h.Host, quantity.MS(h.P99)})
+		row.Transfers = append(row.Transfers, transferRow{Host: h.Host, P99: quantity.MS(h.P99)})
 	}
 	for _, d := range s.Decisions {
 		c := d.Change
-		row.Decisions = append(row.Decisions, decisionRow{d.Generation, d.At, d.Reason, d.Failure, c.FromCost, c.ToCost, c.FromRate, c.ToRate})
+		row.Decisions = append(row.Decisions, decisionRow{
+			Generation: d.Generation, At: d.At, Reason: d.Reason, Failure: d.Failure,
+			FromCost: c.FromCost, ToCost: c.ToCost, FromRate: c.FromRate, ToRate: c.ToRate,
+		})
 	}
 	return row
 }
@@ -131,7 +134,7 @@ func newAskedRow(a *workflows.PendingChange) *askedRow {
 	if a == nil {
 		return nil
 	}
-	return &askedRow{a.Generation, a.Rate, a.Cause}
+	return &askedRow{Generation: a.Generation, Rate: a.Rate, Reason: a.Cause}
 }
 
 func failureText(f *workflows.Failure) string {
@@ -183,7 +186,7 @@ type dispatcherRow struct {
 func memberRows(all []activities.Member) []memberRow {
 	rows := []memberRow{}
 	for _, m := range all {
-		rows = append(rows, memberRow{m.Name, m.Address})
+		rows = append(rows, memberRow{Name: m.Name, Address: m.Address})
 	}
 	return rows
 }
@@ -212,7 +215,7 @@ func fleetOf(all []devices.Reading, view activities.FleetView) *fleetRow {
 			at = len(f.Hosts)
 			f.Hosts = append(f.Hosts, hostRow{Name: r.Host, Leaving: slices.Contains(view.Leaving(), r.Host)})
 		}
-		f.Hosts[at].Devices = append(f.Hosts[at].Devices, hostDeviceRow{r.Device, r.Hardware, r.Executors})
+		f.Hosts[at].Devices = append(f.Hosts[at].Devices, hostDeviceRow{Name: r.Device, Hardware: r.Hardware, Executors: r.Executors})
 	}
 	return f
 }
@@ -240,7 +243,12 @@ func newTrialRow(t *workflows.TrialStatus) *trialRow {
 	if t == nil {
 		return nil
 	}
-	return &trialRow{t.Generation, t.Since, t.Update.Canary, t.Update.Shadow, newTallyRow(t.Seen.Canary), newTallyRow(t.Seen.Stable), t.Compared, t.Different}
+	return &trialRow{
+		Generation: t.Generation, Since: t.Since, Canary: t.Update.Canary, Shadow: t.Update.Shadow,
+		Tried: newTallyRow(t.Seen.Canary), Stable: newTallyRow(t.Seen.Stable), Compared: t.Compared, Different: t.Different,
+	}
 }
 
-func newTallyRow(t rollout.Tally) tallyRow { return tallyRow{t.Requests, t.InTime, t.Attainment()} }
+func newTallyRow(t rollout.Tally) tallyRow {
+	return tallyRow{Requests: t.Requests, InTime: t.InTime, Attainment: t.Attainment()}
+}

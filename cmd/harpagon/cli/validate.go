@@ -50,7 +50,7 @@ func declared(x *Declaration, c *hcl.Config, diags hclv2.Diagnostics, asJSON boo
 		return writeJSON(x.Deps.Stdout, struct {
 			Valid    bool          `json:"valid"`
 			Findings []hcl.Finding `json:"findings"`
-		}{!diags.HasErrors(), hcl.Findings(diags)})
+		}{Valid: !diags.HasErrors(), Findings: hcl.Findings(diags)})
 	}
 	if err := x.Show(c, diags); err != nil {
 		return err
