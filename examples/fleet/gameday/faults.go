@@ -186,7 +186,7 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 func (f *fleet) revived(ctx context.Context) error {
 	probe, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for !f.known(probe) {
+	for !f.known(probe, executors/2) {
 		if !wait(probe, time.Second) {
 			fmt.Println("    its disk was full, and it is started again")
 			f.endState()
@@ -224,22 +224,27 @@ func (f *fleet) happen(ctx context.Context, all []fault) (done []happened) {
 			order = slices.Clone(all)
 			r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		}
-		one := happened{fault: order[0], at: time.Now()}
+		done = append(done, f.one(ctx, order[0], r))
 		order = order[1:]
-		fmt.Printf("%s %s\n", one.at.Format(time.TimeOnly), one.name())
-		one.failure = one.happens(ctx, r)
-		one.over = time.Now()
-		if !f.whole(ctx) && one.failure == nil && ctx.Err() == nil {
-			one.failure = fmt.Errorf("the fleet is not whole again after %v", time.Since(one.over).Round(time.Second))
-		}
-		one.whole = time.Now()
-		if one.failure != nil {
-			fmt.Println("   ", one.failure)
-		}
-		done = append(done, one)
-		wait(ctx, f.options.calm)
 	}
 	return done
+}
+
+// one does a fault, and waits until the fleet is whole again and calm.
+func (f *fleet) one(ctx context.Context, of fault, r *rand.Rand) happened {
+	one := happened{fault: of, at: time.Now()}
+	fmt.Printf("%s %s\n", one.at.Format(time.TimeOnly), one.name())
+	one.failure = one.happens(ctx, r)
+	one.over = time.Now()
+	if !f.whole(ctx) && one.failure == nil && ctx.Err() == nil {
+		one.failure = fmt.Errorf("the fleet is not whole again after %v", time.Since(one.over).Round(time.Second))
+	}
+	one.whole = time.Now()
+	if one.failure != nil {
+		fmt.Println("   ", one.failure)
+	}
+	wait(ctx, f.options.calm)
+	return one
 }
 
 // action is done to the workflow of an ID.
@@ -396,7 +401,7 @@ const refusedRate = 1_000_000
 // refuse applies what cannot be carried out, so that the next fault meets a fleet that was
 // asked for something else than it serves: that must leave no trace.
 func (f *fleet) refuse(ctx context.Context) error {
-	out, err := f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", refusedRate)).CombinedOutput()
+	out, err := f.apply(ctx, refusedRate)
 	if err == nil || !strings.Contains(string(out), "goes on serving") {
 		return fmt.Errorf("apply of %d requests per second was not refused: %v: %s", refusedRate, err, out)
 	}

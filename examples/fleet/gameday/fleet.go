@@ -26,6 +26,7 @@ type fleet struct {
 	disks   map[string]disk // by the process whose state is on it; empty without root
 	mu      sync.Mutex
 	running map[string]*exec.Cmd // by name
+	program map[string]string    // of those that are of another edition than the options', by name; "" is of commands
 	logged  map[string]int       // bytes that are in the log of a process when it starts
 }
 
@@ -40,7 +41,10 @@ func newFleet(o *options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{options: o, work: work, relays: map[string]*relay{}, disks: map[string]disk{}, running: map[string]*exec.Cmd{}, logged: map[string]int{}}
+	f := &fleet{
+		options: o, work: work, relays: map[string]*relay{}, disks: map[string]disk{},
+		running: map[string]*exec.Cmd{}, program: map[string]string{}, logged: map[string]int{},
+	}
 	if o.list {
 		defer os.RemoveAll(work)
 	}
@@ -145,6 +149,11 @@ func (f *fleet) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	for !f.known(ctx, 0) {
+		if !wait(ctx, 500*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
 	if err := f.change(ctx, 0); err != nil {
 		return err
 	}
@@ -157,15 +166,31 @@ func (f *fleet) begin(ctx context.Context) error {
 
 // change applies the declaration, each time for another rate, so that it is planned anew.
 func (f *fleet) change(ctx context.Context, n int) error {
-	out, err := f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", 420+n%2*10)).CombinedOutput()
+	out, err := f.apply(ctx, 420+n%2*10)
 	if err != nil {
 		return fmt.Errorf("apply: %w: %s", err, out)
 	}
 	return nil
 }
 
+// apply applies the declaration for a rate. In an upgrade requests have all the time that
+// they wait for, so that what has no answer is not the fault of a machine that is slow.
+func (f *fleet) apply(ctx context.Context, rate int) ([]byte, error) {
+	slo := objective
+	if f.options.before != "" {
+		slo = deadline
+	}
+	return f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", rate), "--var", fmt.Sprintf("slo=%v", slo)).CombinedOutput()
+}
+
+// command is what somebody asks of the fleet.
 func (f *fleet) command(ctx context.Context, args ...string) *exec.Cmd {
-	program := f.options.harpagon
+	return f.runs(ctx, "", args)
+}
+
+// runs is the program of a member, or of commands.
+func (f *fleet) runs(ctx context.Context, name string, args []string) *exec.Cmd {
+	program := cmp.Or(f.program[name], f.options.harpagon)
 	if args[0] == "temporal" {
 		program = cmp.Or(f.options.temporal, program)
 	}
@@ -175,7 +200,7 @@ func (f *fleet) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 func (f *fleet) start(m member) error {
-	return f.spawn(m.name, f.command(context.Background(), m.args...))
+	return f.spawn(m.name, f.runs(context.Background(), m.name, m.args))
 }
 
 func (f *fleet) spawn(name string, c *exec.Cmd) error {
@@ -206,7 +231,7 @@ func (f *fleet) signal(name string, s syscall.Signal) {
 		return
 	}
 	_ = c.Process.Signal(s)
-	if s == syscall.SIGKILL {
+	if s == syscall.SIGKILL || s == syscall.SIGTERM {
 		_ = c.Wait()
 		f.mu.Lock()
 		delete(f.running, name)
@@ -271,7 +296,7 @@ func (f *fleet) whole(ctx context.Context) bool {
 		for _, g := range f.gateways() {
 			ready = ready && answers(ctx, "http://"+g+"/v2/models/gameday/ready") == nil && f.attached(ctx, g) == executors
 		}
-		if ready && f.known(ctx) {
+		if ready && f.known(ctx, executors/2) {
 			return true
 		}
 		if !wait(ctx, 500*time.Millisecond) {
@@ -292,8 +317,8 @@ func (f *fleet) attached(ctx context.Context, gateway string) int {
 	return int(all["harpagon_executors"])
 }
 
-// known says whether the fleet has two executors of both workers, and both of all others.
-func (f *fleet) known(ctx context.Context) bool {
+// known says whether the fleet has so many executors of both workers, and both of all others.
+func (f *fleet) known(ctx context.Context, executors int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := f.command(ctx, "status", "--json").Output()
@@ -312,7 +337,7 @@ func (f *fleet) known(ctx context.Context) bool {
 		for _, d := range h.Devices {
 			n += d.Executors
 		}
-		if n == 2 {
+		if n == executors {
 			hosts++
 		}
 	}

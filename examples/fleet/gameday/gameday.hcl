@@ -7,12 +7,17 @@ variable "rate" {
   description = "requests per second"
 }
 
+variable "slo" {
+  default     = "300ms"
+  description = "from a request to its answer"
+}
+
 hardware "cpu" {
   price = 0.04
 }
 
 pipeline "gameday" {
-  slo      = "300ms"
+  slo      = var.slo
   rate     = var.rate
   dispatch = "adaptive"
 

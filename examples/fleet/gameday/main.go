@@ -27,6 +27,7 @@ import (
 func main() {
 	var o options
 	flag.StringVar(&o.harpagon, "harpagon", "bin/harpagon", "the program")
+	flag.StringVar(&o.before, "before", "", "the program of an earlier edition: instead of faults, a fleet of it is upgraded process by process, in an order of chance")
 	flag.StringVar(&o.temporal, "temporal", "", "the program that runs Temporal, where harpagon is built without it")
 	flag.StringVar(&o.folder, "folder", "examples/fleet/gameday", "of the declaration")
 	flag.BoolVar(&o.postgres, "postgres", false, "keep Temporal's state in PostgreSQL, which must be installed, and not in a file")
@@ -50,12 +51,12 @@ func main() {
 }
 
 type options struct {
-	harpagon, temporal, folder, only string
-	rate                             float64
-	lasts, calm, away                time.Duration
-	seed                             uint64
-	port                             int
-	postgres, list, keep             bool
+	harpagon, before, temporal, folder, only string
+	rate                                     float64
+	lasts, calm, away                        time.Duration
+	seed                                     uint64
+	port                                     int
+	postgres, list, keep                     bool
 }
 
 func (o *options) run(ctx context.Context) error {
@@ -74,16 +75,23 @@ func (o *options) run(ctx context.Context) error {
 		return nil
 	}
 	defer f.end()
+	f.edition(o.before)
 	if err := f.begin(ctx); err != nil {
 		return err
 	}
 	l := newLoad(f.gateways())
+	l.every = o.before != ""
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
 	over := make(chan error, 1)
 	go func() { over <- l.run(loading, o.rate) }()
 	wait(ctx, max(5*time.Second, o.calm))
-	done := f.happen(ctx, faults)
+	var done []happened
+	if o.before == "" {
+		done = f.happen(ctx, faults)
+	} else {
+		done = f.upgrade(ctx)
+	}
 	wait(ctx, max(5*time.Second, o.calm))
 	stop()
 	if err := <-over; err != nil {

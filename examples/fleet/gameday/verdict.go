@@ -116,6 +116,9 @@ func (l *load) verdict(done []happened, conserved error) error {
 	if len(l.all) != l.begun {
 		failures = append(failures, fmt.Errorf("%d requests were sent and %d ended", l.begun, len(l.all)))
 	}
+	if without := all.sent - all.inTime - all.late - all.wrong; l.every && without > 0 {
+		failures = append(failures, fmt.Errorf("%d requests have no answer", without))
+	}
 	if all.wrong+all.untyped > 0 {
 		failures = append(failures, fmt.Errorf("%d answers are wrong, %d errors have no type", all.wrong, all.untyped))
 	}
@@ -210,7 +213,7 @@ func (t tally) share() string {
 }
 
 const (
-	objective = 300 * time.Millisecond // of the declaration
+	objective = 300 * time.Millisecond // of the declaration, but in an upgrade
 	deadline  = 5 * time.Second        // of a request
 )
 
@@ -224,6 +227,7 @@ type outcome struct {
 
 type load struct {
 	addresses []string
+	every     bool // request must be answered
 	mu        sync.Mutex
 	all       []outcome
 	begun     int
