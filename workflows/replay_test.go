@@ -13,18 +13,22 @@ import (
 )
 
 // TestReplay replays histories of services of every kind that a real server
-// recorded (see record_test.go), and fails when the workflow code would decide otherwise today: such a change
+// recorded (see record_test.go; those in folders are of fleets of the edition of that day),
+// and fails when the workflow code would decide otherwise today: such a change
 // needs workflow.GetVersion.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "histories", "*.json"))
 	require.NoError(t, err)
+	editions, err := filepath.Glob(filepath.Join("testdata", "histories", "*", "*.json"))
+	require.NoError(t, err)
+	files = append(files, editions...)
 	seen := map[string]bool{}
 	healed := false
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		seen[name[:strings.LastIndex(name, "-")]] = true
 		healed = healed || continuesHealed(t, file)
-		t.Run(name, func(t *testing.T) {
+		t.Run(filepath.Join(filepath.Base(filepath.Dir(file)), name), func(t *testing.T) {
 			replayer := worker.NewWorkflowReplayer()
 			Register(replayer)
 			assert.NoError(t, replayer.ReplayWorkflowHistoryFromJSONFile(nil, file))
@@ -32,7 +36,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"service-pipeline", "service-pool", "service-function", "reschedule-traffic", "reschedule-ranking", "reschedule-ranker",
-		TypeProfile, TypeExecutor, TypeFleet, TypeHost,
+		"service-cluster", TypeProfile, TypeExecutor, TypeFleet, TypeHost, TypeMember,
 	} {
 		assert.True(t, seen[kind], "no history of %s", kind)
 	}
