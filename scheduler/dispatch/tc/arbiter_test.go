@@ -186,6 +186,20 @@ func TestTCAsksBeforeItStartsEarlyOnASharedDevice(t *testing.T) {
 	assert.Equal(t, []dispatch.Action{{Act: dispatch.Start, Batch: []dispatch.RequestID{1, 2}, Due: 110 * ms}}, out)
 }
 
+// Where the next request begins the schedule anew, a batch that is longer than the window is not
+// asked for again and again.
+func TestTCDoesNotAskForWhatItsOwnScheduleForbids(t *testing.T) {
+	var d Arbiter
+	other := d.Add()
+	d.Need(other, 80*ms, dispatch.Reservation{Duration: 20 * ms, Period: 100 * ms, Deadline: 30 * ms, Window: 100 * ms})
+	p := asks(&d, Group{Batch: 1, Window: 1, Duration: 10 * ms, Period: 40 * ms, Deadline: 50 * ms})
+	p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
+	out := p.Step(5*ms, arrive(1, 9*ms, 100*ms), nil)
+	assert.Equal(t, []dispatch.Action{{Act: dispatch.SetTimer, At: 9 * ms}}, out, "its virtual arrival")
+	assert.Empty(t, p.Step(5*ms+1, arrive(2, 30*ms, 120*ms), nil), "no timer of a nanosecond")
+	assert.Equal(t, dispatch.Start, p.Step(9*ms+1, dispatch.Event{Kind: dispatch.Timer}, nil)[0].Act)
+}
+
 // An answer may come late: the policy goes on meanwhile, and gives back what it cannot use.
 func TestTCNeedNotBeAnsweredAtOnce(t *testing.T) {
 	group := Group{Batch: 2, Window: 60 * ms, Duration: 30 * ms, Period: 60 * ms, Deadline: 50 * ms}

@@ -134,7 +134,10 @@ func (p *tc) takeEarly(at int32) bool {
 		return false
 	}
 	if g.shared {
-		if !p.asks || !p.granted(g, p.next(g, 0), takes, false) {
+		// Its own schedule needs the device a window after the next request, whenever that comes:
+		// time alone does not make room.
+		anew := takes > g.window && p.fresh(p.now, -1)
+		if !p.asks || anew || !p.granted(g, p.next(g, 0), takes, false) {
 			return false
 		}
 	} else if !p.canSpare(at, p.now+takes, size >= g.queue.n) {
