@@ -3,7 +3,6 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -24,6 +23,9 @@ const (
 	KindFunction = pipelines.KindFunction
 	KindCluster  = pipelines.KindCluster
 )
+
+// Kinds lists them as people look for them.
+func Kinds() []Kind { return []Kind{KindPipeline, KindPool, KindFunction, KindCluster} }
 
 // Spec is a service as it is declared: one of Pipeline, Pool, Function and Cluster
 // is set. How it is planned is part of the declaration (pipelines.Planning).
@@ -68,91 +70,84 @@ func Specs(doc *pipelines.Document) []Spec {
 	return all
 }
 
-// Kind is what the spec declares; empty where it declares nothing.
-func (s Spec) Kind() Kind {
-	switch {
-	case s.Pipeline != nil:
-		return KindPipeline
-	case s.Pool != nil:
-		return KindPool
-	case s.Function != nil:
-		return KindFunction
-	case s.Cluster != nil:
-		return KindCluster
-	}
-	return ""
+// service is what the kinds do each in its own way, in a file of that name.
+type service interface {
+	kind() Kind
+	name() string
+	planning() pipelines.Planning
+	slo() time.Duration
+	rate(p Plan) float64
+	measured() (pipelines.Pipeline, bool)
+	withProfiles(points map[string][]pipelines.Point) Spec
+	together(other Spec) bool                              // are they planned together
+	solve(group []Spec, fleet Fleet, limits Limits) []Plan // of what is planned together, itself among them
+	deploy(d *placement.Deployment, p Plan)
 }
 
-// Name is the service's name.
-func (s Spec) Name() string {
-	switch s.Kind() {
-	case KindPipeline:
-		return s.Pipeline.Name
-	case KindPool:
-		return s.Pool.Name
-	case KindFunction:
-		return s.Function.Name
-	case KindCluster:
-		return s.Cluster.Name
+// service is the spec as one of its kind.
+func (s Spec) service() service {
+	declared := noService{s}
+	switch {
+	case s.Pipeline != nil:
+		return pipelineService{declared}
+	case s.Pool != nil:
+		return poolService{declared}
+	case s.Function != nil:
+		return functionService{declared}
+	case s.Cluster != nil:
+		return clusterService{declared}
 	}
-	return ""
+	return declared
 }
+
+// noService is a spec that declares nothing, and what the kinds have in common.
+type noService struct{ Spec }
+
+func (noService) kind() Kind                                       { return "" }
+func (noService) name() string                                     { return "" }
+func (noService) planning() pipelines.Planning                     { return pipelines.Planning{} }
+func (noService) slo() time.Duration                               { return 0 }
+func (noService) rate(Plan) float64                                { return 0 }
+func (noService) measured() (pipelines.Pipeline, bool)             { return pipelines.Pipeline{}, false }
+func (s noService) withProfiles(map[string][]pipelines.Point) Spec { return s.Spec }
+func (noService) together(Spec) bool                               { return false }
+func (noService) solve(group []Spec, _ Fleet, _ Limits) []Plan     { return make([]Plan, len(group)) }
+func (noService) deploy(*placement.Deployment, Plan)               {}
+
+// Kind is what the spec declares; empty where it declares nothing.
+func (s Spec) Kind() Kind { return s.service().kind() }
+
+// Name is the service's name.
+func (s Spec) Name() string { return s.service().name() }
 
 // Measured is the pipeline whose modules have profiles: the service's own, or a
 // pool as it is served. It is false of services that nothing is measured of.
-func (s Spec) Measured() (pipelines.Pipeline, bool) {
-	switch s.Kind() {
-	case KindPipeline:
-		return *s.Pipeline, true
-	case KindPool:
-		return s.Pool.Served(), true
-	}
-	return pipelines.Pipeline{}, false
-}
+func (s Spec) Measured() (pipelines.Pipeline, bool) { return s.service().measured() }
 
 // WithProfiles is the spec with other points for modules of Measured, by name.
 func (s Spec) WithProfiles(points map[string][]pipelines.Point) Spec {
-	switch s.Kind() {
-	case KindPipeline:
-		p := *s.Pipeline
-		p.Modules = slices.Clone(p.Modules)
-		for i := range p.Modules {
-			if own := points[p.Modules[i].Name]; len(own) > 0 {
-				p.Modules[i].Profile.Points = own
-			}
-		}
-		s.Pipeline = &p
-	case KindPool:
-		if own := points[pipelines.PoolModule]; len(own) > 0 {
-			p := *s.Pool
-			p.Profile.Points = own
-			s.Pool = &p
-		}
-	}
-	return s
-}
-
-// FunctionProblem is the problem of a function.
-func (s Spec) FunctionProblem() functions.Problem {
-	p := functions.Problem{Function: *s.Function}
-	if s.Provider != nil {
-		p.Provider = *s.Provider
-	}
-	return p
+	return s.service().withProfiles(points)
 }
 
 // Planning is how the service is planned.
-func (s Spec) Planning() pipelines.Planning {
-	switch s.Kind() {
-	case KindPipeline:
-		return s.Pipeline.Plan
-	case KindPool:
-		return s.Pool.Plan
-	case KindFunction:
-		return s.Function.Plan
-	}
-	return pipelines.Planning{}
+func (s Spec) Planning() pipelines.Planning { return s.service().planning() }
+
+// Deploy is what gateways and executors need of the spec as the plan has it. The
+// slots are placement's to choose: Pipeline and Plan are what it places. The plan
+// must be one of this spec, and feasible.
+func (s Spec) Deploy(generation int, p Plan) placement.Deployment {
+	d := placement.Deployment{Generation: generation}
+	s.service().deploy(&d, p)
+	return d
 }
+
+// Rate is what the service is planned for, in requests per second; of a pool,
+// what its plan sustains, for a pool serves what its budget pays for.
+func (s Spec) Rate(p Plan) float64 { return s.service().rate(p) }
+
+// SLO is the service's objective; 0 of a function or a cluster, whose applications or
+// pipelines have one each.
+func (s Spec) SLO() time.Duration { return s.service().slo() }
 
 // Plan is the plan of one service: the field of its kind is set.
 type Plan struct {
@@ -162,37 +157,46 @@ type Plan struct {
 	Cluster  *cluster.Plan   `json:",omitempty"`
 }
 
+// Planned is what the plans of all kinds can be asked.
+type Planned interface {
+	Of() (kind Kind, name string)             // the service
+	Models() []string                         // names that requests give
+	NoPlan() (reason string, infeasible bool) // why it is none
+	EndedEarly() bool                         // the search was: with more time there may be another
+	CostPerHour() float64                     // in money; a function's for full batches
+	MadeBy() (policy, costModel string)       // the latter where the kind has several
+	Describe() string
+}
+
+// Planned is the plan that there is; nil where there is none. In JSON it is what
+// harpagon plan --json prints.
+func (p Plan) Planned() Planned {
+	switch {
+	case p.Pipeline != nil:
+		return p.Pipeline
+	case p.Pool != nil:
+		return p.Pool
+	case p.Function != nil:
+		return p.Function
+	case p.Cluster != nil:
+		return p.Cluster
+	}
+	return nil
+}
+
 // Reason says why there is no plan; empty where there is one.
 func (p Plan) Reason() string {
-	const unknown = "no reason is known"
-	switch {
-	case p.Pipeline != nil && p.Pipeline.Status == plan.Infeasible:
-		return cmp.Or(p.Pipeline.Reason, unknown)
-	case p.Pool != nil && p.Pool.Status == pool.Infeasible:
-		return cmp.Or(p.Pool.Reason, unknown)
-	case p.Function != nil && p.Function.Status == functions.Infeasible:
-		return cmp.Or(p.Function.Reason, unknown)
-	case p.Cluster != nil && p.Cluster.Status == cluster.Infeasible:
-		return cmp.Or(p.Cluster.Reason, unknown)
+	if one := p.Planned(); one != nil {
+		if reason, infeasible := one.NoPlan(); infeasible {
+			return cmp.Or(reason, "no reason is known")
+		}
 	}
 	return ""
 }
 
 // Unfinished says that there is no plan because the search was ended before it found one
 // or knew that there is none: more time may find one.
-func (p Plan) Unfinished() bool {
-	switch {
-	case p.Reason() == "":
-		return false
-	case p.Pipeline != nil:
-		return p.Pipeline.CutShort
-	case p.Function != nil:
-		return p.Function.CutShort
-	case p.Cluster != nil:
-		return p.Cluster.CutShort
-	}
-	return false
-}
+func (p Plan) Unfinished() bool { return p.Reason() != "" && p.Planned().EndedEarly() }
 
 // Refusal says why the plan must not serve the service; empty where it may. A plan
 // that is not sound serves only where that is allowed.
@@ -209,122 +213,25 @@ func (p Plan) Refusal(s Spec) string {
 // CostPerHour is what the plan costs, in money per hour; a function's for full
 // batches.
 func (p Plan) CostPerHour() float64 {
-	switch {
-	case p.Pipeline != nil:
-		return p.Pipeline.Cost
-	case p.Pool != nil:
-		return p.Pool.Cost
-	case p.Function != nil:
-		return p.Function.CostPerHour()
-	case p.Cluster != nil:
-		return p.Cluster.Cost
+	if one := p.Planned(); one != nil {
+		return one.CostPerHour()
 	}
 	return 0
 }
 
 // Describe is the plan as text.
 func (p Plan) Describe() string {
-	switch {
-	case p.Pipeline != nil:
-		return p.Pipeline.Describe()
-	case p.Pool != nil:
-		return p.Pool.Describe()
-	case p.Function != nil:
-		return p.Function.Describe()
-	case p.Cluster != nil:
-		return p.Cluster.Describe()
+	if one := p.Planned(); one != nil {
+		return one.Describe()
 	}
 	return fmt.Sprintln("no plan")
-}
-
-// Deploy is what gateways and executors need of the spec as the plan has it. The
-// slots are placement's to choose: Pipeline and Plan are what it places. The plan
-// must be one of this spec, and feasible.
-func (s Spec) Deploy(generation int, p Plan) placement.Deployment {
-	d := placement.Deployment{Generation: generation}
-	switch s.Kind() {
-	case KindPipeline:
-		d.Pipeline, d.Plan = *s.As(p).Pipeline, *p.Pipeline
-	case KindPool:
-		d.Pipeline, d.Plan = s.Pool.Served(), pool.Served(*s.Pool, *p.Pool)
-		d.Pipeline.Rate = p.Pool.Goodput
-		d = pool.Deploy(d, *s.Pool, *p.Pool)
-	case KindFunction:
-		d.Pipeline.Name = s.Function.Name
-		d.Function = &functions.Deployment{Generation: generation, Function: *s.Function, Plan: *p.Function}
-		if s.Provider != nil {
-			d.Function.Provider = *s.Provider
-		}
-	case KindCluster:
-		d.Pipeline.Name = s.Cluster.Name
-		d.Cluster = s.parts(*p.Cluster)
-	}
-	return d
-}
-
-// parts are the sub-clusters that the plan of a cluster has.
-func (s Spec) parts(p cluster.Plan) *placement.Cluster {
-	c := &placement.Cluster{Dispatch: p.Dispatch, Hardware: p.Hardware}
-	for _, sub := range p.SubClusters {
-		part := placement.Part{Name: sub.Name, Devices: sub.Devices}
-		for _, name := range sub.Pipelines {
-			for _, m := range s.Members {
-				if m.Name == name {
-					part.Members = append(part.Members, placement.Member{Pipeline: m, Budgets: p.BudgetsOf(name)})
-				}
-			}
-		}
-		c.Parts = append(c.Parts, part)
-	}
-	return c
-}
-
-// Rate is what the service is planned for, in requests per second; of a pool,
-// what its plan sustains, for a pool serves what its budget pays for.
-func (s Spec) Rate(p Plan) float64 {
-	switch s.Kind() {
-	case KindPipeline:
-		return s.Pipeline.Rate
-	case KindPool:
-		if p.Pool != nil {
-			return p.Pool.Goodput
-		}
-	case KindFunction:
-		return s.Function.Rate()
-	case KindCluster:
-		sum := 0.0
-		for i := range s.Members {
-			sum += s.Members[i].Rate
-		}
-		return sum
-	}
-	return 0
-}
-
-// SLO is the service's objective; 0 of a function or a cluster, whose applications or
-// pipelines have one each.
-func (s Spec) SLO() time.Duration {
-	switch s.Kind() {
-	case KindPipeline:
-		return s.Pipeline.SLO
-	case KindPool:
-		return s.Pool.SLO
-	}
-	return 0
 }
 
 // Policy is the name of the policy that made the plan, and the cost model where
 // its kind has several.
 func (p Plan) Policy() (policy, costModel string) {
-	switch {
-	case p.Pipeline != nil:
-		return p.Pipeline.Policy, p.Pipeline.CostModel
-	case p.Pool != nil:
-		return p.Pool.Policy, ""
-	case p.Function != nil:
-		return p.Function.Policy, ""
-	case p.Cluster != nil:
-		return cluster.Policy, ""
+	if one := p.Planned(); one != nil {
+		return one.MadeBy()
 	}
 	return "", ""
 }

@@ -2,16 +2,11 @@ package scheduler
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/cluster"
-	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/pool"
 	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
@@ -42,30 +37,9 @@ func (l Limits) ended() func() bool {
 // their order. A service that cannot be planned has a plan that says why; it does
 // not stop the others.
 func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
-	plans := make([]Plan, len(specs))
-	solvePipelines(specs, fleet, limits, plans)
+	plans, done := make([]Plan, len(specs)), make([]bool, len(specs))
 	for i, s := range specs {
-		switch s.Kind() {
-		case KindPool:
-			p := solvePool(s, fleet, limits)
-			plans[i].Pool = &p
-		case KindFunction:
-			p := solveFunction(s, limits)
-			plans[i].Function = &p
-		case KindCluster:
-			p := cluster.Solve(s.clusterProblem(fleet), cluster.Options{Stop: limits.ended()})
-			plans[i].Cluster = &p
-		}
-	}
-	return plans
-}
-
-// solvePipelines plans those together that may share devices, and others one by
-// one.
-func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
-	done := make([]bool, len(specs))
-	for i, s := range specs {
-		if done[i] || s.Kind() != KindPipeline {
+		if done[i] {
 			continue
 		}
 		index := []int{i}
@@ -80,27 +54,16 @@ func solvePipelines(specs []Spec, fleet Fleet, limits Limits, plans []Plan) {
 		for k, at := range index {
 			group[k] = specs[at]
 		}
-		for k, p := range solveVariants(group, fleet, s.Pipeline.Plan, limits) {
-			if p.Status == plan.Infeasible {
-				p.Reason = withDisturbed(p.Reason, group[k].Pipeline)
-			}
-			plans[index[k]].Pipeline = &p
+		for k, p := range s.service().solve(group, fleet, limits) {
+			plans[index[k]] = p
 		}
 	}
+	return plans
 }
 
-// together says whether two services are planned together: pipelines that may
-// share devices, planned in the same way for the same hardware. What others are
-// planned with does not change their plans.
-func together(a, b Spec) bool {
-	shares := func(s Spec) bool {
-		return s.Kind() == KindPipeline &&
-			cmp.Or(s.Pipeline.Plan.Policy, plan.PolicyExact) == plan.PolicyExact &&
-			cmp.Or(s.Pipeline.Plan.CostModel, plan.CostShared) == plan.CostShared &&
-			cmp.Or(s.Pipeline.Arrivals, pipelines.ArrivalsEven) == pipelines.ArrivalsEven
-	}
-	return shares(a) && shares(b) && samePlanning(a.Pipeline.Plan, b.Pipeline.Plan) && slices.Equal(a.Hardware, b.Hardware)
-}
+// together says whether two services are planned together. What others are planned with
+// does not change their plans.
+func together(a, b Spec) bool { return a.service().together(b) }
 
 // Beside are the other services of a list that Solve plans together with one of
 // them, if any. Solve of these and the one, in any order, gives it the plan that
@@ -209,77 +172,10 @@ func devicesUsed(problems []plan.Problem, plans []plan.Plan) map[string]float64 
 	return used
 }
 
-func samePlanning(a, b pipelines.Planning) bool {
-	return cmp.Or(a.Policy, plan.PolicyExact) == cmp.Or(b.Policy, plan.PolicyExact) &&
-		cmp.Or(a.CostModel, plan.CostShared) == cmp.Or(b.CostModel, plan.CostShared) &&
-		a.Split == b.Split && a.Reading == b.Reading && a.Concurrency == b.Concurrency && slices.Equal(a.Without, b.Without)
-}
-
-// withDisturbed is the reason why there is no plan, and a word about profiles
-// that were measured on a busy machine: they may be the true one.
-func withDisturbed(reason string, p *pipelines.Pipeline) string {
-	if warning := pipelines.Disturbed(p.Modules...); warning != "" {
-		return reason + "; " + warning
-	}
-	return reason
-}
-
 // Options are those of package plan for a pipeline that is planned so.
 func Options(p pipelines.Planning, l Limits) plan.Options {
 	return plan.Options{
 		Policy: p.Policy, CostModel: p.CostModel, Without: p.Without, Split: p.Split, Reading: p.Reading, Concurrency: p.Concurrency,
 		TimeLimit: l.TimeLimit, Stop: l.Stop, Clock: l.Clock,
 	}
-}
-
-func solvePool(s Spec, fleet Fleet, l Limits) pool.Plan {
-	problem := pool.Problem{Pool: *s.Pool, Hardware: fleet.available(s.Hardware)}
-	if fleet.Devices != nil {
-		if !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == s.Pool.Base }) {
-			reason := fmt.Sprintf("no worker offers the base %q, of which a pool has at least one instance; start one with harpagon worker --hardware %s, or choose another base", s.Pool.Base, s.Pool.Base)
-			return pool.Plan{Pool: s.Pool.Name, Policy: s.Pool.Plan.Policy, Status: pool.Infeasible, Reason: reason, SLO: s.Pool.SLO, Budget: s.Pool.Budget}
-		}
-		problem.Pool.Hardware = slices.DeleteFunc(slices.Clone(s.Pool.Hardware), func(kind string) bool {
-			return unknown(s.Pool, kind) || !slices.ContainsFunc(problem.Hardware, func(h pipelines.Hardware) bool { return h.Name == kind })
-		})
-	}
-	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy, Stop: l.ended()})
-}
-
-// unknown says that a pool that was measured, or has learned, knows nothing of a kind, such
-// as one that has come since. The base is never left out.
-func unknown(p *pipelines.Pool, kind string) bool {
-	return kind != p.Base && !p.Learns() && len(p.Profile.Latency(kind)) == 0
-}
-
-// clusterProblem is a cluster on what the fleet has of its hardware and others do not hold.
-func (s Spec) clusterProblem(fleet Fleet) cluster.Problem {
-	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members, Wanted: s.Devices, Grows: fleet.offers(s.Cluster.Hardware)}
-	for _, h := range s.Hardware {
-		if h.Name == s.Cluster.Hardware && h.Count > 0 && p.Grows { // what may be asked for beyond what is there
-			p.Cluster.Devices.Max = cmp.Or(min(p.Cluster.Devices.Max, h.Count), h.Count)
-		}
-	}
-	for _, h := range fleet.available(s.Hardware) {
-		if h.Name != s.Cluster.Hardware {
-			continue
-		}
-		if fleet.Devices == nil {
-			p.Hardware = h
-		} else if h.Count -= fleet.occupied()[h.Name]; h.Count > 0 {
-			p.Hardware = h
-		} else {
-			p.Holders = fleet.holders(h.Name)
-		}
-	}
-	return p
-}
-
-func solveFunction(s Spec, l Limits) functions.Plan {
-	policy := s.Function.Plan.Policy
-	p, err := functions.Solve(s.FunctionProblem(), functions.Options{Policy: policy, Clock: l.Clock, Stop: l.ended()})
-	if err != nil {
-		return functions.Plan{Function: s.Function.Name, Policy: policy, Status: functions.Infeasible, Reason: strings.TrimPrefix(err.Error(), "functions: ")}
-	}
-	return p
 }

@@ -120,6 +120,29 @@ func infeasible(p *Problem, format string, args ...any) Plan {
 	return Plan{Cluster: p.Cluster.Name, Dispatch: Dispatch(&p.Cluster), Hardware: p.Cluster.Hardware, Status: Infeasible, Reason: fmt.Sprintf(format, args...)}
 }
 
+// Of is the service that the plan is for.
+func (p Plan) Of() (kind pipelines.Kind, name string) { return pipelines.KindCluster, p.Cluster }
+
+// Models are the names that requests give: those of the pipelines.
+func (p Plan) Models() (names []string) {
+	for _, one := range p.Pipelines {
+		names = append(names, one.Name)
+	}
+	return names
+}
+
+// NoPlan says why there is none.
+func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
+
+// EndedEarly says that with more time the search may find another plan.
+func (p Plan) EndedEarly() bool { return p.CutShort }
+
+// CostPerHour is what the plan costs, in money per hour.
+func (p Plan) CostPerHour() float64 { return p.Cost }
+
+// MadeBy is the policy, and the cost model where there are several.
+func (p Plan) MadeBy() (policy, costModel string) { return Policy, "" }
+
 // Describe is the plan for people.
 func (p Plan) Describe() string {
 	if p.Status == Infeasible {

@@ -131,6 +131,28 @@ func (p Problem) Check() error {
 	return nil
 }
 
+// Of is the service that the plan is for.
+func (p Plan) Of() (kind pipelines.Kind, name string) { return pipelines.KindFunction, p.Function }
+
+// Models are the names that requests give: one for each application.
+func (p Plan) Models() (names []string) {
+	for _, g := range p.Groups {
+		for _, a := range g.Applications {
+			names = append(names, p.Function+"/"+a.Name)
+		}
+	}
+	return names
+}
+
+// NoPlan says why there is none.
+func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
+
+// EndedEarly says that with more time the search may find another plan.
+func (p Plan) EndedEarly() bool { return p.CutShort }
+
+// MadeBy is the policy, and the cost model where there are several.
+func (p Plan) MadeBy() (policy, costModel string) { return p.Policy, "" }
+
 // Describe writes the plan for people: what it costs, then one line a group.
 func (p Plan) Describe() string {
 	var b strings.Builder

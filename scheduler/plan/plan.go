@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
@@ -193,6 +194,24 @@ func (d *Device) Demand() []demand.Task {
 	}
 	return tasks
 }
+
+// Of is the service that the plan is for.
+func (p Plan) Of() (kind pipelines.Kind, name string) { return pipelines.KindPipeline, p.Pipeline }
+
+// Models are the names that requests give.
+func (p Plan) Models() []string { return []string{p.Pipeline} }
+
+// NoPlan says why there is none.
+func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
+
+// EndedEarly says that with more time the search may find another plan.
+func (p Plan) EndedEarly() bool { return p.CutShort }
+
+// CostPerHour is what the plan costs, in money per hour.
+func (p Plan) CostPerHour() float64 { return p.Cost }
+
+// MadeBy is the policy, and the cost model where there are several.
+func (p Plan) MadeBy() (policy, costModel string) { return p.Policy, p.CostModel }
 
 // Describe writes the plan for people: what it costs and promises, then one
 // line a group.

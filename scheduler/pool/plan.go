@@ -287,6 +287,24 @@ func (m *market) check(p pipelines.Pool) error {
 	return nil
 }
 
+// Of is the service that the plan is for.
+func (p Plan) Of() (kind pipelines.Kind, name string) { return pipelines.KindPool, p.Pool }
+
+// Models are the names that requests give.
+func (p Plan) Models() []string { return []string{p.Pool} }
+
+// NoPlan says why there is none.
+func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
+
+// EndedEarly says that with more time the search may find another plan.
+func (p Plan) EndedEarly() bool { return false }
+
+// CostPerHour is what the plan costs, in money per hour.
+func (p Plan) CostPerHour() float64 { return p.Cost }
+
+// MadeBy is the policy, and the cost model where there are several.
+func (p Plan) MadeBy() (policy, costModel string) { return p.Policy, "" }
+
 // Describe draws the plan as a few lines of text.
 func (p Plan) Describe() string {
 	var b strings.Builder
