@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/workflows"
 )
@@ -197,11 +197,9 @@ func viewDevice(d device) deviceView {
 	return v
 }
 
-// kindOrder lists kinds as people look for them.
-var kindOrder = []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction, pipelines.KindCluster}
-
 func byKind(a, b workflows.Status) int {
-	if d := slices.Index(kindOrder, a.Kind) - slices.Index(kindOrder, b.Kind); d != 0 {
+	kinds := scheduler.Kinds()
+	if d := slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind); d != 0 {
 		return d
 	}
 	return strings.Compare(a.Name, b.Name)

@@ -192,24 +192,9 @@ func (f *planFile) parse(text []byte) error {
 
 // Of is the plan of a service; nil where the file has none.
 func (f *planFile) Of(s scheduler.Spec) *scheduler.Plan {
-	for i := range f.Plans {
-		if s.Pipeline != nil && f.Plans[i].Pipeline == s.Name() {
-			return &scheduler.Plan{Pipeline: &f.Plans[i]}
-		}
-	}
-	for i := range f.Pools {
-		if s.Pool != nil && f.Pools[i].Pool == s.Name() {
-			return &scheduler.Plan{Pool: &f.Pools[i]}
-		}
-	}
-	for i := range f.Functions {
-		if s.Function != nil && f.Functions[i].Function == s.Name() {
-			return &scheduler.Plan{Function: &f.Functions[i]}
-		}
-	}
-	for i := range f.Clusters {
-		if s.Cluster != nil && f.Clusters[i].Cluster == s.Name() {
-			return &scheduler.Plan{Cluster: &f.Clusters[i]}
+	for _, p := range (Plans{Plans: f.Plans, Pools: f.Pools, Functions: f.Functions, Clusters: f.Clusters}).each() {
+		if kind, name := p.Planned().Of(); kind == s.Kind() && name == s.Name() {
+			return &p
 		}
 	}
 	return nil

@@ -98,16 +98,8 @@ func newServiceRow(s control.Status) serviceRow {
 		Policy: s.Policy, CostModel: s.CostModel,
 		Asked: newAskedRow(s.Requested), Trial: newTrialRow(s.Trial), Failure: failureText(s.Failure), Decisions: []decisionRow{},
 	}
-	switch p := s.Plan; {
-	case p == nil:
-	case p.Pipeline != nil:
-		row.Plan = p.Pipeline
-	case p.Pool != nil:
-		row.Plan = p.Pool
-	case p.Function != nil:
-		row.Plan = p.Function
-	case p.Cluster != nil:
-		row.Plan = p.Cluster
+	if s.Plan != nil {
+		row.Plan = s.Plan.Planned()
 	}
 	for _, m := range s.Files {
 		for _, f := range m.Files {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -107,7 +107,7 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	fmt.Fprintf(d.Stdout, "\nready after %.1f s: %s\n", time.Since(begin).Seconds(), counts(s.Services))
 	for _, status := range s.Services {
 		fmt.Fprint(d.Stdout, status.Emulated())
-		for _, model := range models(status) {
+		for _, model := range status.Plan.Planned().Models() {
 			fmt.Fprintf(d.Stdout, "endpoint     %s/v2/models/%s\n", s.GatewayURL, model)
 		}
 	}
@@ -141,31 +141,10 @@ func stopSystem(d *Deps, s *system.System, err *error) {
 	}
 }
 
-// models are the names that requests give: of a function, one for each
-// application, and of a cluster its pipelines.
-func models(s control.Status) (names []string) {
-	switch s.Kind {
-	case pipelines.KindFunction:
-	case pipelines.KindCluster:
-		for _, p := range s.Plan.Cluster.Pipelines {
-			names = append(names, p.Name)
-		}
-		return names
-	default:
-		return []string{s.Name}
-	}
-	for _, g := range s.Plan.Function.Groups {
-		for _, a := range g.Applications {
-			names = append(names, s.Name+"/"+a.Name)
-		}
-	}
-	return names
-}
-
 // counts says what serves, such as "1 pipeline, 2 functions".
 func counts(all []control.Status) string {
 	var parts []string
-	for _, kind := range []pipelines.Kind{pipelines.KindPipeline, pipelines.KindPool, pipelines.KindFunction, pipelines.KindCluster} {
+	for _, kind := range scheduler.Kinds() {
 		n := 0
 		for _, s := range all {
 			if s.Kind == kind {
