@@ -16,7 +16,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -24,34 +23,19 @@ import (
 
 // reset begins to compare with the plan that serves now.
 func (d *Detectors) reset(o Settings, serving *Deployed, now time.Time) {
-	before, wave := d.Rate, d.Cluster.Wave
+	before := *d
 	*d = Detectors{
-		Pace:      autoscale.Pace{Options: o.Pace, Modules: d.Pace.Modules},
-		Transfers: autoscale.Transfers{Options: o.Transfers, Hosts: d.Transfers.Hosts},
+		Pace:      autoscale.Pace{Options: o.Pace, Modules: before.Pace.Modules},
+		Transfers: autoscale.Transfers{Options: o.Transfers, Hosts: before.Transfers.Hosts},
 	}
-	drift := o.Drift.For(serving.Spec.Pipeline, serving.Spec.Hardware)
-	watch := func(rate float64) autoscale.Drift {
-		one := autoscale.NewDrift(rate, drift)
-		one.Reset(rate, now)
-		return one
-	}
-	switch spec := serving.Spec; spec.Kind() {
-	case scheduler.KindPipeline:
-		d.Rate = watch(before.Base(spec.Pipeline.Rate))
-		d.Arrivals.Reset(spec.Pipeline.Arrivals, now)
-		d.Pace.Reset(now)
-		d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)
-	case scheduler.KindPool:
-		d.Pace.Reset(now)
-		d.Sizes = autoscale.NewMixDrift(nil, o.Mix)
-		d.Sizes.Reset(spec.Pool.Mix(), now)
-	case scheduler.KindCluster:
-		d.Cluster = size.Cluster{Options: size.Options{Min: spec.Cluster.Devices.Min, Max: spec.Cluster.Devices.Max}, Since: now, Wave: wave}
-	case scheduler.KindFunction:
-		for _, a := range spec.Function.Applications {
-			d.Applications = append(d.Applications, ApplicationDrift{a.Name, watch(a.Rate)})
-		}
-	}
+	kindOf(serving.Spec.Kind()).reset(d, before, o, serving, now)
+}
+
+// rateDrift is a detector for a rate that begins to look.
+func rateDrift(o Settings, serving *Deployed, rate float64, now time.Time) autoscale.Drift {
+	one := autoscale.NewDrift(rate, o.Drift.For(serving.Spec.Pipeline, serving.Spec.Hardware))
+	one.Reset(rate, now)
+	return one
 }
 
 // measured lets the detectors look at what the gateway saw.
@@ -60,30 +44,7 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 	if s.Serving == nil || s.Pending || s.Phase != Serving {
 		return
 	}
-	switch s.Kind {
-	case scheduler.KindPipeline:
-		s.Answered.Observe(m, s.Serving.Plan.Pipeline, s.Serving.Generation)
-		s.Detectors.Arrivals.Observe(m)
-		s.Detectors.Promise.Observe(m, s.Serving.Spec.Pipeline, s.Serving.Plan.Pipeline)
-		switch changed := s.paceMeasured(ctx, m); {
-		case s.Settings.Fixed:
-			observe(&s.Detectors.Rate, m) // to be told
-		case !changed && !s.transfersMeasured(m) && !s.arrivalsMeasured() && !s.fanoutMeasured(ctx, m):
-			s.rateMeasured(m)
-		}
-	case scheduler.KindPool:
-		if s.Serving.Spec.Pool.Learns() {
-			s.learned(m)
-		} else if !s.paceMeasured(ctx, m) && !s.Settings.Fixed {
-			s.sizesMeasured(m)
-		}
-	case scheduler.KindCluster:
-		s.sizeMeasured(m)
-	case scheduler.KindFunction:
-		if !s.Settings.Fixed && m.Function != nil && m.Generation == s.Serving.Generation {
-			s.applicationsMeasured(*m.Function)
-		}
-	}
+	kindOf(s.Kind).measured(ctx, s, m)
 }
 
 // observe lets a detector look at a rate, and is true when it advises another.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -126,7 +125,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 		c.deployment = c.next.Deployment()
 		return nil
 	}
-	ctx = planOptions(ctx, c.planSummary())
+	ctx = planOptions(ctx, kindOf(c.Spec.Kind()).planSummary(c.Spec))
 	var planning activities.Planning
 	together := c.own()
 	for _, other := range c.Beside {
@@ -162,19 +161,6 @@ func (c *change) own() []string {
 		return []string{c.id, c.Replaces}
 	}
 	return []string{c.id}
-}
-
-func (c *change) planSummary() string {
-	switch s := c.Spec; s.Kind() {
-	case scheduler.KindPool:
-		return fmt.Sprintf("choose instances for %s an hour and queries of %.4g items on average", quantity.Money(s.Pool.Budget), s.Pool.Mix().Mean())
-	case scheduler.KindFunction:
-		return fmt.Sprintf("group %d applications at %s/s", len(s.Function.Applications), quantity.Number(s.Function.Rate()))
-	case scheduler.KindCluster:
-		return fmt.Sprintf("divide %d objectives at %s/s, choose devices and sub-clusters", len(s.Members), quantity.Number(s.Rate(scheduler.Plan{})))
-	default:
-		return fmt.Sprintf("split %v among %d modules at %s/s, choose batches, hardware and machines", s.SLO(), len(s.Pipeline.Modules), quantity.Number(s.Pipeline.Rate))
-	}
 }
 
 func (c *change) viewFleet(ctx workflow.Context) error {

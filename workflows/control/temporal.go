@@ -27,7 +27,7 @@ func (c *Control) find(ctx context.Context, name string) (scheduler.Kind, error)
 	if known {
 		return kind, nil
 	}
-	for _, kind := range []scheduler.Kind{scheduler.KindPipeline, scheduler.KindPool, scheduler.KindFunction, scheduler.KindCluster} {
+	for _, kind := range scheduler.Kinds() {
 		runs, err := c.runs(ctx, workflows.ServiceID(kind, name))
 		if err != nil {
 			return "", err
