@@ -89,3 +89,13 @@ func TestStopEndsASearchWithAPlan(t *testing.T) {
 		assert.True(t, p.Sound)
 	}
 }
+
+// What others hold of a device is in JSON with the device that they hold.
+func TestJSONKeepsTheMemoryOfHeldDevices(t *testing.T) {
+	in := plan.HeldDevice{Device: plan.Device{Hardware: "gpu", Tasks: []plan.Task{{Module: "m", Period: time.Second}}}, Memory: 7}
+	text, err := json.Marshal(in)
+	require.NoError(t, err)
+	var out plan.HeldDevice
+	require.NoError(t, json.Unmarshal(text, &out))
+	require.Equal(t, in, out)
+}
