@@ -143,7 +143,7 @@ func (l *link) stop(d time.Duration) {
 	l.silentFor(d)
 }
 
-// silentFor ends a connection as attachtcp does, which gives up a silent peer.
+// silentFor ends a connection as package attach does, which gives up a silent peer.
 func (l *link) silentFor(d time.Duration) {
 	if !l.watched && d > stream.DefaultSilence {
 		time.AfterFunc(stream.DefaultSilence, l.cut)

@@ -82,6 +82,9 @@ attainment (99 % of its requests within the SLO).`,
 	f.register(c)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		f.hasRate, f.hasLength, f.scales = c.Flags().Changed("rate"), c.Flags().Changed("duration"), c.Flags().Changed("scale")
+		if c.Flags().Changed("pool") {
+			fmt.Fprintln(d.Stderr, "harpagon: flag --pool is deprecated and goes with the next version; it is called --devices now")
+		}
 		if err := f.check(); err != nil {
 			return wrongUse(c, err)
 		}
@@ -110,7 +113,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of all that is random")
 	flags.StringSliceVar(&f.devices, "devices", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
 	flags.StringSliceVar(&f.devices, "pool", nil, "`hardware=N`")
-	_ = flags.MarkDeprecated("pool", "it is called --devices now, and goes with the next version")
+	_ = flags.MarkHidden("pool") // MarkDeprecated says so on standard output, where --json is read
 	flags.BoolVar(&f.goodput, "find-goodput", false, "find the highest rate at which every pipeline keeps the attainment")
 	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of each pipeline's requests to be in time, for --find-goodput")
 	flags.Float64Var(&f.tolerance, "tolerance", simulate.DefaultTolerance, "how close to come to the goodput, as a part of it")

@@ -42,7 +42,7 @@ func TestSimulateTakesItsOldFlag(t *testing.T) {
 	got := run(t, "simulate", dir, "--duration", "2s", "--pool", "v100=2")
 	assert.Equal(t, ExitOK, got.code, got.stderr)
 	assert.Equal(t, want.stdout, got.stdout)
-	assert.Contains(t, got.stderr, "--pool has been deprecated, it is called --devices now")
+	assert.Contains(t, got.stderr, "--pool is deprecated and goes with the next version; it is called --devices now")
 	assert.NotContains(t, run(t, "simulate", "--help").stdout, "--pool")
 }
 

@@ -1409,7 +1409,7 @@ const file_attach_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\x03R\x06budget\x12\x18\n" +
 	"\aelapsed\x18\x05 \x01(\x03R\aelapsed\"\x1f\n" +
 	"\x05Drain\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reasonB=Z;github.com/harpagon/harpagon/wire/attach/attachtcp/attachpbb\x06proto3"
+	"\x06reason\x18\x01 \x01(\tR\x06reasonB3Z1github.com/harpagon/harpagon/wire/attach/attachpbb\x06proto3"
 
 var (
 	file_attach_proto_rawDescOnce sync.Once
