@@ -70,7 +70,7 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 func (h *Host) KeepProfile(_ context.Context, in KeepInput) error {
 	task := executors.NewMeasureTask(in.Pipeline, in.Module, in.Hardware, "", h.Signatures)
 	task.Cores = in.Cores
-	own := slices.DeleteFunc(slices.Clone(in.Points), func(p pipelines.Point) bool { return !task.Own(p) })
+	own := slices.DeleteFunc(slices.Clone(in.Points), func(p pipelines.Point) bool { return !task.Wants(p) })
 	kept := Profiles{Store: h.Store, Machine: h.Machine, EngineFor: h.Executors.EngineFor}
 	return kept.Save(task, own)
 }
@@ -116,7 +116,7 @@ func (p Profiles) Load(t executors.MeasureTask) ([]pipelines.Point, error) {
 		return nil, err
 	}
 	kept, err := p.Store.Load(key)
-	return slices.DeleteFunc(kept, func(p pipelines.Point) bool { return !t.Own(p) }), err
+	return slices.DeleteFunc(kept, func(p pipelines.Point) bool { return !t.Wants(p) }), err
 }
 
 // Save keeps points, beside those that are kept for other batch sizes.

@@ -40,7 +40,7 @@ const accountBits = 24
 func (d *Dispatcher) account(v *service, devices []*device) *account {
 	if v.account == nil {
 		d.accounts++
-		v.account = &account{control: admission.After(d.accounts << accountBits)}
+		v.account = &account{control: admission.NewAfter(d.accounts << accountBits)}
 	}
 	a := v.account.lock()
 	for _, device := range devices {
@@ -65,7 +65,7 @@ func (a *account) join(other *account) *account {
 	}
 	other.mu.Lock()
 	defer other.mu.Unlock()
-	a.control.Take(&other.control)
+	a.control.Merge(&other.control)
 	other.into = a
 	return a
 }
@@ -215,7 +215,7 @@ func (it *Item) accountWait(n int) {
 	}
 	a := g.account.lock()
 	defer a.mu.Unlock()
-	a.control.Wait(g.number, int(it.Index), n)
+	a.control.AddWaiting(g.number, int(it.Index), n)
 	it.Request.enter(&a.control)
 }
 

@@ -65,17 +65,17 @@ func (d *device) end(b *Batch) {
 // look has all stations hear where a batch of the device is stuck, or is no more.
 func (d *device) look() {
 	d.mu.Lock()
-	changed := d.watch.Look()
+	changed := d.watch.Check()
 	d.mu.Unlock()
 	if changed {
-		d.dispatcher.rouse()
+		d.dispatcher.wakeStations()
 	}
 }
 
 // unstick tells policies that the executors of the device are back. No lock may be held.
 func (d *device) unstick() {
 	if d.watch.Freed() {
-		d.dispatcher.rouse()
+		d.dispatcher.wakeStations()
 	}
 }
 
@@ -86,8 +86,8 @@ func (e *Executor) isStuck() bool {
 	return e.device.watch.Stuck()
 }
 
-// rouse has all stations look at their devices.
-func (d *Dispatcher) rouse() {
+// wakeStations has all stations look at their devices.
+func (d *Dispatcher) wakeStations() {
 	d.moves.Add(1)
 	all := make(map[*station]bool)
 	d.mu.Lock()
@@ -212,7 +212,7 @@ type stuckTimer interface{ Reset(d time.Duration) bool }
 
 // stuckWatch watches the batches that run on a device. Its methods are called under one lock.
 type stuckWatch[Batch comparable] struct {
-	Timer func() stuckTimer // makes one that has Look called
+	Timer func() stuckTimer // makes one that has Check called
 	Now   func() dispatch.Time
 
 	timer   stuckTimer    // nil until it is needed
@@ -261,8 +261,8 @@ func (w *stuckWatch[Batch]) any(now dispatch.Time) bool {
 	return slices.ContainsFunc(w.running, func(r watched[Batch]) bool { return r.misses <= now })
 }
 
-// Look finds out whether a batch is stuck, and says whether that has changed.
-func (w *stuckWatch[Batch]) Look() (changed bool) {
+// Check finds out whether a batch is stuck, and reports whether that has changed.
+func (w *stuckWatch[Batch]) Check() (changed bool) {
 	now, next := w.Now(), dispatch.Never
 	for _, r := range w.running {
 		if r.misses > now {

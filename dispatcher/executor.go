@@ -138,9 +138,9 @@ func (d *Dispatcher) Ready(e *Executor) {
 	s.reopen(e)
 }
 
-// Soon lets the next batch start on the executor while that with the id still runs,
+// Prestart lets the next batch start on the executor while that with the id still runs,
 // in which the engine will have spent the time given.
-func (d *Dispatcher) Soon(e *Executor, id uint64, took dispatch.Time) {
+func (d *Dispatcher) Prestart(e *Executor, id uint64, took dispatch.Time) {
 	e.mu.Lock()
 	i := slices.IndexFunc(e.running, func(b *Batch) bool { return b.ID == id })
 	var b *Batch
@@ -337,7 +337,7 @@ func (e *Executor) releaseDevice() {
 func (e *Executor) rest() {
 	e.device.mu.Lock()
 	defer e.device.mu.Unlock()
-	e.device.arbiter.Rest(e.place)
+	e.device.arbiter.NeedNothing(e.place)
 }
 
 // alone says whether the executor has its device for itself.

@@ -67,8 +67,8 @@ func (d *Dispatcher) limits() policyLimits {
 	return policyLimits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
 }
 
-// Largest is the size of the largest query of a pool; 0 where requests are none.
-func (g *Generation) Largest() int { return g.largest }
+// LargestQuery is the size of the largest query of a pool; 0 where requests are none.
+func (g *Generation) LargestQuery() int { return g.largest }
 
 // Policy is the name of the policy of a module.
 func (g *Generation) Policy(index int) string {

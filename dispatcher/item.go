@@ -157,9 +157,9 @@ const (
 	Refused                    // the requests before its own leave no time for it
 )
 
-// Word is the reason in the words of package autoscale; empty where no policy has
+// Cause is the reason as package autoscale calls it; empty where no policy has
 // decided it.
-func (d Drop) Word() string {
+func (d Drop) Cause() string {
 	switch d {
 	case Late, CallsFull:
 		return autoscale.DropLate

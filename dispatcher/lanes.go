@@ -56,7 +56,7 @@ func (s *station) configure(c setup) int {
 			e.forgetLanes(s)
 		}
 	}
-	heir, learns := c.policy.(dispatch.Heir)
+	heir, learns := c.policy.(dispatch.Successor)
 	if learns = learns && s.policy != nil; learns {
 		heir.Inherit(s.policy)
 	}
@@ -232,9 +232,9 @@ func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	if stays == nil {
 		return
 	}
-	stays.Alike(len(b.Items), whole.Compute, whole.transfer())
+	stays.AddShared(len(b.Items), whole.Compute, whole.transfer())
 	for _, it := range b.Items {
-		stays.Item(it.Queue, it.Wait)
+		stays.AddItem(it.Queue, it.Wait)
 	}
 }
 

@@ -34,9 +34,9 @@ type Link struct {
 	free        []uint64
 }
 
-// Follow obeys a dispatcher elsewhere for as long as the connection lasts, and returns
+// Obey obeys a dispatcher elsewhere for as long as the connection lasts, and returns
 // why it has ended. The items that start are the gateway's.
-func (d *Dispatcher) Follow(c *queue.Conn, gateway Gateway) error {
+func (d *Dispatcher) Obey(c *queue.Conn, gateway Gateway) error {
 	l := &Link{
 		dispatcher: d, gateway: gateway, conn: c, owns: make(map[string]uint64), missing: make(map[string]bool),
 		generations: make(map[*Generation]uint64),
@@ -372,8 +372,8 @@ func (l *Link) drop(m *queue.Message) {
 	}
 	if it != nil {
 		it.state = ended
-		if why.Word() != "" {
-			it.stats.Drop(s.dispatcher.Now(), why.Word())
+		if why.Cause() != "" {
+			it.stats.Drop(s.dispatcher.Now(), why.Cause())
 		}
 	}
 	s.mu.Unlock()

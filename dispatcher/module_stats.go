@@ -98,7 +98,7 @@ type batchStats struct {
 
 // Batch counts one that has come back, and returns what counts the times of its items: nil
 // where it was computed twice, or not, because those say little.
-func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *Stays {
+func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *StageTimes {
 	second := s.ring.at(now)
 	second.batches++
 	second.batched += int64(b.Rows)
@@ -127,20 +127,20 @@ func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *Stays {
 	if b.Host != "" {
 		runsOf(&s.transfers, b.Host).add(now, b.Transfer)
 	}
-	return (*Stays)(second)
+	return (*StageTimes)(second)
 }
 
-// Stays counts the parts of the stays of a batch's items at the module.
-type Stays moduleSecond
+// StageTimes adds up where a batch's items spent their time at the module.
+type StageTimes moduleSecond
 
-// Alike counts what is the same for so many items: the time in their engine and on the way.
-func (s *Stays) Alike(items int, compute, transfer time.Duration) {
+// AddShared counts what is the same for so many items: the time in their engine and on the way.
+func (s *StageTimes) AddShared(items int, compute, transfer time.Duration) {
 	s.compute.AddMany(compute, items)
 	s.transfer.AddMany(transfer, items)
 }
 
-// Item counts what an item has spent before it started.
-func (s *Stays) Item(queue, wait time.Duration) {
+// AddItem counts what an item has spent before it started.
+func (s *StageTimes) AddItem(queue, wait time.Duration) {
 	s.queue.Add(queue)
 	s.wait.Add(wait)
 }

@@ -147,7 +147,7 @@ func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ 
 				it.state = ended
 				it.accountWait(-1)
 				drop := s.why(it, a.Reason)
-				it.stats.Drop(now, drop.Word())
+				it.stats.Drop(now, drop.Cause())
 				fx = append(fx, effect{item: it, drop: drop})
 			}
 		default:

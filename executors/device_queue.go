@@ -60,8 +60,8 @@ func (d *deviceQueue) Charge(items int, busy time.Duration) {
 	d.spent.Busy += busy
 }
 
-// Look is what has run and how many batches wait.
-func (d *deviceQueue) Look() (s deviceTime, waiting int) {
+// Snapshot is what has run and how many batches wait.
+func (d *deviceQueue) Snapshot() (s deviceTime, waiting int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spent, len(d.queue)
@@ -216,7 +216,7 @@ func (h *Host) deviceStatus(d placement.Device) DeviceStatus {
 		}
 	}
 	if queue := h.devices[d.Name]; queue != nil {
-		spent, waiting := queue.Look()
+		spent, waiting := queue.Snapshot()
 		s.Waiting, s.Batches, s.Items, s.Busy = waiting, spent.Batches, spent.Items, spent.Busy
 	}
 	return s

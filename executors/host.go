@@ -238,7 +238,7 @@ func (c Confinement) Check(m pipelines.Module) error {
 }
 
 func (c Confinement) checkAddress(m pipelines.Module) error {
-	to, ok := secure.Leads(m.Model, c.Addresses)
+	to, ok := secure.AllowedAddress(m.Model, c.Addresses)
 	if ok {
 		return nil
 	}

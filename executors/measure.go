@@ -110,7 +110,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	if m.Busy == nil {
 		m.Busy = ReadProcessors
 	}
-	m.Points = slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Own(p) })
+	m.Points = slices.DeleteFunc(slices.Clone(from.Points), func(p pipelines.Point) bool { return !t.Wants(p) })
 	missing := t.Missing(m.Points)
 	if len(missing) == 0 {
 		return m.Points, nil
@@ -148,8 +148,8 @@ type Setting struct {
 // SettingOf is the setting of a point.
 func SettingOf(p pipelines.Point) Setting { return Setting{p.Batch, max(p.Concurrency, 1)} }
 
-// Own says whether a point is one that the task asks for.
-func (t MeasureTask) Own(p pipelines.Point) bool {
+// Wants reports whether a point is one that the task asks for.
+func (t MeasureTask) Wants(p pipelines.Point) bool {
 	return p.Hardware == t.Hardware && slices.Contains(t.concurrencies(), SettingOf(p).Concurrency) && slices.Contains(t.batches(), p.Batch)
 }
 
@@ -158,7 +158,7 @@ func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 	for _, n := range t.concurrencies() {
 		for _, b := range t.batches() {
 			s := Setting{b, n}
-			if !slices.ContainsFunc(points, func(p pipelines.Point) bool { return t.Own(p) && SettingOf(p) == s }) {
+			if !slices.ContainsFunc(points, func(p pipelines.Point) bool { return t.Wants(p) && SettingOf(p) == s }) {
 				all = append(all, s)
 			}
 		}

@@ -79,7 +79,7 @@ func (b *bounded) executorsOf(m *plan.Module) (all executors) {
 	for i, g := range groups {
 		n := math.Ceil(m.Groups[i].Machines-boundTolerance) * float64(max(1, m.Groups[i].Concurrency))
 		best := 0.0
-		for k, took := range g.Table() {
+		for k, took := range g.DurationTable() {
 			best = max(best, float64(k+1)/float64(took))
 		}
 		all.rate += n * best
@@ -237,9 +237,9 @@ const (
 	noticeable = 0.1 // requests
 )
 
-// UpperLimit bounds what any dispatcher that knows all arrivals could serve in
+// upperLimit bounds what any dispatcher that knows all arrivals could serve in
 // time. More rounds and smaller cells bring the bound down; every bound holds.
-func UpperLimit(p limitProblem, o limitOptions) (limitResult, error) {
+func upperLimit(p limitProblem, o limitOptions) (limitResult, error) {
 	if err := p.check(); err != nil {
 		return limitResult{}, err
 	}

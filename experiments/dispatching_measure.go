@@ -116,13 +116,13 @@ func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * 1e9))
 
 // Physical bounds the goodput of any dispatcher, even one that knows all
 // arrivals beforehand, for a setting of one model, Poisson arrivals and no
-// delays: the rate at which UpperLimit falls to 99 %.
+// delays: the rate at which upperLimit falls to 99 %.
 func (s *DispatchSetting) Physical(e Effort) (float64, error) {
 	n := s.Models[0]
 	low, high := s.Bound()/2, s.Bound()
 	for high-low > e.Tolerance*high {
 		rate := (low + high) / 2
-		r, err := UpperLimit(limitProblem{
+		r, err := upperLimit(limitProblem{
 			Arrivals: poisson(rate, int(e.Requests*limitShare)), Durations: n.Table(largestBatch), SLO: millis(n.SLO), Executors: s.Devices,
 		}, limitOptions{})
 		if err != nil {

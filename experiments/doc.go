@@ -140,7 +140,7 @@
 //
 // # Limits
 //
-// UpperLimit tells how many requests any dispatcher could have served in
+// upperLimit tells how many requests any dispatcher could have served in
 // time, had it known all arrivals beforehand: the physical limit that policies
 // of package dispatch are measured against.
 //

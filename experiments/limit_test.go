@@ -47,7 +47,7 @@ func TestUpperIsNeverBelowTheBest(t *testing.T) {
 		for b := range 4 {
 			p.Durations = append(p.Durations, time.Duration(fixed+each*(b+1))*ms)
 		}
-		r, err := UpperLimit(p, limitOptions{Rounds: 40, Cell: 2 * ms})
+		r, err := upperLimit(p, limitOptions{Rounds: 40, Cell: 2 * ms})
 		require.NoError(t, err)
 		best := exhaustive(p, 0, make([]time.Duration, p.Executors))
 		const rounding = 1e-6
@@ -68,18 +68,18 @@ func TestUpperRefusesBadInput(t *testing.T) {
 	} {
 		p := good
 		spoil(&p)
-		_, err := UpperLimit(p, limitOptions{})
+		_, err := upperLimit(p, limitOptions{})
 		assert.Error(t, err, name)
 	}
-	r, err := UpperLimit(limitProblem{Durations: good.Durations, SLO: 10, Executors: 1}, limitOptions{})
+	r, err := upperLimit(limitProblem{Durations: good.Durations, SLO: 10, Executors: 1}, limitOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, 1.0, r.Attainment)
 }
 
 // One executor, batches of one in 10 ms, ten requests at once, due after 35 ms:
 // three can be served.
-func ExampleUpperLimit() {
-	r, _ := UpperLimit(limitProblem{
+func Example_upperLimit() {
+	r, _ := upperLimit(limitProblem{
 		Arrivals:  make([]time.Duration, 10),
 		Durations: []time.Duration{10 * ms}, SLO: 35 * ms, Executors: 1,
 	}, limitOptions{})
@@ -100,7 +100,7 @@ func BenchmarkUpper(b *testing.B) {
 		p.Durations = append(p.Durations, time.Duration(n)*1053*time.Microsecond+5072*time.Microsecond)
 	}
 	for b.Loop() {
-		r, err := UpperLimit(p, limitOptions{Rounds: 20})
+		r, err := upperLimit(p, limitOptions{Rounds: 20})
 		require.NoError(b, err)
 		b.ReportMetric(r.Attainment, "attainment")
 	}

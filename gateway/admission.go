@@ -62,7 +62,7 @@ func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 
 // measureQuery refuses queries that no profile says anything of.
 func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
-	largest := gr.Largest()
+	largest := gr.LargestQuery()
 	if largest == 0 {
 		return nil
 	}
@@ -81,9 +81,9 @@ func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 	return nil
 }
 
-// crowded says why there is no time for a request that came at arrival: its caller
+// noTimeLeft says why there is no time for a request that came at arrival: its caller
 // gave it none, it was read too late, or others are before it.
-func crowded(now, arrival, deadline dispatch.Time) *wire.Error {
+func noTimeLeft(now, arrival, deadline dispatch.Time) *wire.Error {
 	if deadline <= arrival {
 		return &wire.Error{Code: wire.CodeDeadline, Reason: "its deadline had passed when it came"}
 	}
@@ -101,11 +101,11 @@ func overloaded(budget dispatch.Time) *wire.Error {
 	}
 }
 
-// Crowded says why a request to the pipeline that has come then would be refused, and
-// counts it as refused; nil where it would not. A zero time says now. Servers ask before
+// RejectEarly returns why a request to the pipeline that has come then is refused, and
+// counts it as refused; nil where it is not. A zero time says now. Servers ask before
 // they read what a request brings: under overload that is most of what a refusal costs.
 // A name that is not served is no reason; Infer says so.
-func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wire.Error {
+func (g *Gateway) RejectEarly(ctx context.Context, name string, came time.Time) *wire.Error {
 	p, _ := g.find(name)
 	if p == nil {
 		return nil
@@ -122,7 +122,7 @@ func (g *Gateway) Crowded(ctx context.Context, name string, came time.Time) *wir
 		return nil
 	}
 	g.queue.Reject(gr.Generation, now)
-	err := crowded(now, arrival, arrival+gr.SLO)
+	err := noTimeLeft(now, arrival, arrival+gr.SLO)
 	g.refuse(ctx, p, gr, nil, &wire.InferRequest{Pipeline: name}, arrival, err)
 	return err
 }
@@ -157,11 +157,11 @@ func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, ar
 	if all := arrival + gr.SLO; gr.SLO > 0 && g.tenants.Any() && (deadline < all || left > 0) {
 		if all -= dispatch.Time(float64(all-now) * left); !g.queue.Peek(gr.Generation, now, all) {
 			g.queue.Reject(gr.Generation, now)
-			return crowded(now, arrival, deadline)
+			return noTimeLeft(now, arrival, deadline)
 		}
 	}
 	if !g.queue.Admit(gr.Generation, now, deadline) {
-		return crowded(now, arrival, deadline)
+		return noTimeLeft(now, arrival, deadline)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@
 //
 // A request is refused when it comes if it is wrong in itself, if too many are under
 // way, if a module has no executor, or if the work before it leaves no time for it
-// (admission.go). Crowded is the last question before a server has read a request's body.
+// (admission.go). RejectEarly is the last question before a server has read a request's body.
 //
 // # Failures
 //

@@ -15,10 +15,10 @@ import (
 // Drop ends the request of an item that was given up; see dispatcher.Gateway.
 func (g *Gateway) Drop(dropped *dispatcher.Item, why dispatcher.Drop) {
 	it := itemOf(dropped)
-	if o := g.options.Observer.Dropped; o != nil && why.Word() != "" {
-		o(DropInfo{Pipeline: it.Of.Graph.Deployment.Name(), Module: stageOf(it), Reason: why.Word()})
+	if o := g.options.Observer.Dropped; o != nil && why.Cause() != "" {
+		o(DropInfo{Pipeline: it.Of.Graph.Deployment.Name(), Module: stageOf(it), Reason: why.Cause()})
 	}
-	if why == dispatcher.Refused && it.Of.Unless() {
+	if why == dispatcher.Refused && it.Of.LockUnlessOver() {
 		it.Of.Refused = true
 		it.Of.Unlock()
 	}

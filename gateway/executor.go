@@ -123,7 +123,7 @@ func (e *executor) handle(m *attach.Message) error {
 	case m.Ready != nil:
 		e.gateway.queue.Ready(e.registration)
 	case m.Soon != nil:
-		e.gateway.queue.Soon(e.registration, m.Soon.ID, m.Soon.Compute)
+		e.gateway.queue.Prestart(e.registration, m.Soon.ID, m.Soon.Compute)
 	case m.Drain != nil:
 		e.gateway.queue.Detach(e.registration)
 		e.part(hangUp)
@@ -406,19 +406,19 @@ func (g *Gateway) announce() {
 	g.changed = make(chan struct{})
 }
 
-// Follow lets the dispatcher at the other end of a connection decide for the services
+// ServeDispatcher lets the dispatcher at the other end of a connection decide for the services
 // that it owns, and returns when the connection has ended, and why. Of several that own
 // a service the one with the highest epoch is obeyed. The gateway says its name and the
 // token. Patience is how long the dispatcher may be silent before it counts as gone; see
 // keepalive.Conn.Listen. It is for gateways that are Dispatched.
-func (g *Gateway) Follow(c net.Conn, name, token string, patience time.Duration) error {
+func (g *Gateway) ServeDispatcher(c net.Conn, name, token string, patience time.Duration) error {
 	self := queue.Self{Role: queue.Gateway, Name: name, Token: token, Patience: patience}
 	conn, err := queue.Open(c, self, queue.Dispatcher, nil)
 	if err != nil {
 		return err
 	}
-	return g.queue.Follow(conn, g)
+	return g.queue.Obey(conn, g)
 }
 
-// Followed says whether a dispatcher decides for the service now.
-func (g *Gateway) Followed(service string) bool { return g.queue.Owned(service) }
+// HasDispatcher reports whether a dispatcher decides for the service now.
+func (g *Gateway) HasDispatcher(service string) bool { return g.queue.Owned(service) }

@@ -178,7 +178,7 @@ func (f *fleet) decide() *decider {
 		d.conns = append(d.conns, near)
 		f.conns[i] = append(f.conns[i], near)
 		f.ends.Go(func() { _ = d.Serve(far) })
-		f.ends.Go(func() { _ = g.Follow(near, fmt.Sprint("g", i), "", -1) })
+		f.ends.Go(func() { _ = g.ServeDispatcher(near, fmt.Sprint("g", i), "", -1) })
 	}
 	f.mu.Unlock()
 	f.host.Gateways.Set(f.addresses())

@@ -348,7 +348,7 @@ func (e *executor) call(b *dispatcher.Batch) {
 // take notes that a request runs by this generation of the function, which may be a
 // later one than it came to, unless the request is over.
 func (f *function) take(r *Request) {
-	if !r.Unless() {
+	if !r.LockUnlessOver() {
 		return
 	}
 	defer r.Unlock()
@@ -362,7 +362,7 @@ func (f *function) take(r *Request) {
 
 // keep notes the answer of a call, unless the request is over.
 func keep(r *Request, answer []wire.NamedTensor, cold bool) {
-	if !r.Unless() {
+	if !r.LockUnlessOver() {
 		return
 	}
 	defer r.Unlock()

@@ -131,9 +131,9 @@ func (g *Gateway) Services() []string {
 	return all
 }
 
-// Told are the names by which observers are told of what is served, with the modules, those
+// ObservedNames are the names by which observers are told of what is served, with the modules, those
 // tried and those of requests under way among them.
-func (g *Gateway) Told() map[string][]string {
+func (g *Gateway) ObservedNames() map[string][]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := make(map[string][]string)
@@ -316,7 +316,7 @@ type Options struct {
 	Record int
 
 	// Dispatched leaves it to dispatchers elsewhere when and where the items of
-	// modules run; see Gateway.Follow.
+	// modules run; see Gateway.ServeDispatcher.
 	Dispatched bool
 	Bytes      *Bytes // bounds what modules make of requests; nil bounds nothing
 

@@ -168,8 +168,8 @@ func (g *Graph) bind(n *Node, declared []pipelines.Binding) error {
 // Index is the node's place in the graph.
 func (n *Node) Index() int { return int(n.index) }
 
-// Brought says whether an input is one of the request itself.
-func (n *Node) Brought() bool {
+// TakesRequestInput reports whether an input is one of the request itself.
+func (n *Node) TakesRequestInput() bool {
 	return slices.ContainsFunc(n.Inputs, func(in Input) bool { return in.From == nil })
 }
 

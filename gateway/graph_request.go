@@ -23,7 +23,7 @@ type Request struct {
 	Class int32
 	Form  uint64
 
-	// Refused says that a dispatcher elsewhere has not admitted it; see Unless.
+	// Refused says that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
 	Refused bool
 
 	// Share is its place among the requests of all callers; under a lock of the gateway's.
@@ -323,9 +323,9 @@ func (r *Request) Output(o Output) (wire.Tensor, *wire.Error) {
 	return t, err
 }
 
-// Unless locks the request and says true, unless it is over; then Unlock must follow.
+// LockUnlessOver locks the request and returns true, unless it is over; then Unlock must follow.
 // Whoever sees it over sees what was written in between.
-func (r *Request) Unless() bool {
+func (r *Request) LockUnlessOver() bool {
 	r.mu.Lock()
 	if r.Over() {
 		r.mu.Unlock()
@@ -334,5 +334,5 @@ func (r *Request) Unless() bool {
 	return true
 }
 
-// Unlock ends what Unless has begun.
+// Unlock ends what LockUnlessOver has begun.
 func (r *Request) Unlock() { r.mu.Unlock() }

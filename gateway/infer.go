@@ -295,7 +295,7 @@ func outcome(r *Request, err *wire.Error) Outcome {
 	}
 	switch err.Code {
 	case wire.CodeInvalid:
-		if n := r.Graph.Node(err.Stage); n == nil || n.Brought() {
+		if n := r.Graph.Node(err.Stage); n == nil || n.TakesRequestInput() {
 			return Invalid
 		}
 	case wire.CodeDeadline, wire.CodeOverloaded:

@@ -92,7 +92,7 @@ func overHTTP(ctx context.Context, t *testing.T, g *gateway.Gateway, held *gatew
 	l := newPipes()
 	over := make(chan error, 1)
 	go func() {
-		over <- httpapi.Serve(ctx, listen.Gate(l), httpapi.New(g, httpapi.Options{Crowded: g.Crowded, Bytes: held}))
+		over <- httpapi.Serve(ctx, listen.Gate(l), httpapi.New(g, httpapi.Options{RejectEarly: g.RejectEarly, Bytes: held}))
 	}()
 	transport := &http.Transport{
 		MaxIdleConnsPerHost: 4096,

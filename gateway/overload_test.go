@@ -91,10 +91,10 @@ func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 
 func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
-		require.Nil(t, g.Crowded(t.Context(), "p", time.Time{}), "nothing is under way")
-		require.Nil(t, g.Crowded(t.Context(), "q", time.Time{}), "Infer says that it is not served")
-		require.Nil(t, g.Crowded(t.Context(), "p", time.Now().Add(-900*ms)))
-		late := g.Crowded(t.Context(), "p", time.Now().Add(-time.Second))
+		require.Nil(t, g.RejectEarly(t.Context(), "p", time.Time{}), "nothing is under way")
+		require.Nil(t, g.RejectEarly(t.Context(), "q", time.Time{}), "Infer says that it is not served")
+		require.Nil(t, g.RejectEarly(t.Context(), "p", time.Now().Add(-900*ms)))
+		late := g.RejectEarly(t.Context(), "p", time.Now().Add(-time.Second))
 		require.ErrorIs(t, late, wire.ErrOverloaded, "it has waited to be read for all its time")
 		require.ErrorContains(t, late, "it had been here for 1000 ms when it was read")
 	})

@@ -149,7 +149,7 @@ func TestMistakesOfCallersCountInNoAttainment(t *testing.T) {
 	deeper := newRequest(mustCompile(t, deployment(fanning(long), 1, fanningSpecs())), nil, 0, 0)
 	for _, n := range deeper.Graph.Nodes {
 		want := Failed
-		if n.Brought() {
+		if n.TakesRequestInput() {
 			want = Invalid
 		}
 		require.Equal(t, want, outcome(deeper, wire.Errorf(wire.CodeInvalid, n.Name, "because")), n.Name)

@@ -94,7 +94,7 @@ const patchFanout = "fan-out measured"
 // requests than declared: then another plan differs. Else the reason stays to be told.
 func (s *service) fanoutMeasured(ctx workflow.Context, m autoscale.Measures) bool {
 	broken := s.Detectors.Promise.Broken(s.Serving.Spec.Pipeline)
-	wider, how := autoscale.Wider(m, *s.Spec.Pipeline, replanChange)
+	wider, how := autoscale.WithMeasuredFanout(m, *s.Spec.Pipeline, replanChange)
 	if broken == nil || how == "" || workflow.GetVersion(ctx, patchFanout, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return false
 	}

@@ -30,8 +30,8 @@ func gatewayLeft(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// GatewayQueue is where a gateway takes activities.
-type GatewayQueue struct {
+// gatewayQueue is where a gateway takes activities.
+type gatewayQueue struct {
 	name   string
 	shared bool // by any gateway, as it was before there were several
 	member activities.Member
@@ -39,19 +39,19 @@ type GatewayQueue struct {
 }
 
 // gatewayQueues are those of gateways. What is present is asked again while they do their parts.
-func gatewayQueues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []GatewayQueue) {
+func gatewayQueues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []gatewayQueue) {
 	if !severalGateways(ctx) {
-		return []GatewayQueue{{name: activities.GatewayQueue, shared: true}}
+		return []gatewayQueue{{name: activities.GatewayQueue, shared: true}}
 	}
 	for _, g := range gateways {
-		all = append(all, GatewayQueue{name: g.Queue(), member: g, left: func() bool { return !present(g) }})
+		all = append(all, gatewayQueue{name: g.Queue(), member: g, left: func() bool { return !present(g) }})
 	}
 	return all
 }
 
 // gatewayPart is one gateway's part of a change.
 type gatewayPart struct {
-	GatewayQueue
+	gatewayQueue
 	Done   workflow.Future
 	cancel workflow.CancelFunc
 }
@@ -77,7 +77,7 @@ func (p gatewayPart) get(ctx workflow.Context) error {
 }
 
 // beginParts begins an activity on every gateway.
-func beginParts(ctx workflow.Context, all []GatewayQueue, summary string, limit time.Duration, activity any, args ...any) (parts []gatewayPart) {
+func beginParts(ctx workflow.Context, all []gatewayQueue, summary string, limit time.Duration, activity any, args ...any) (parts []gatewayPart) {
 	for _, q := range all {
 		options := workflow.ActivityOptions{
 			TaskQueue:           q.name,

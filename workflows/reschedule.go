@@ -205,7 +205,7 @@ func (c *change) carryOut(ctx workflow.Context) error {
 }
 
 // queues are those of the gateways that there were when the change looked.
-func (c *change) queues(ctx workflow.Context) []GatewayQueue {
+func (c *change) queues(ctx workflow.Context) []gatewayQueue {
 	return gatewayQueues(ctx, c.view.Gateways(), func(g activities.Member) bool {
 		c.hear()
 		return c.gateways == nil || slices.Contains(c.gateways, g)
@@ -445,7 +445,7 @@ func slotsOf(running []Running) []placement.Slot {
 }
 
 // releaseExecutors lets executors go at all gateways, the last of which has switched.
-func releaseExecutors(ctx workflow.Context, all []GatewayQueue, service string, leaving []placement.Slot) error {
+func releaseExecutors(ctx workflow.Context, all []gatewayQueue, service string, leaving []placement.Slot) error {
 	var gateway *activities.GatewayActivities
 	in := activities.ReleaseInput{Service: service}
 	for _, s := range leaving {

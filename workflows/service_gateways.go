@@ -35,7 +35,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 
 // install waits for the executors, where there are any, and moves traffic. A
 // function's provider is not asked first: it may be back for the first request.
-func (s *service) install(ctx workflow.Context, all []GatewayQueue, serving Deployed) error {
+func (s *service) install(ctx workflow.Context, all []gatewayQueue, serving Deployed) error {
 	var gateway *activities.GatewayActivities
 	d := serving.Deployment()
 	if len(d.Slots) > 0 {
@@ -268,5 +268,5 @@ func (s *service) together(ctx workflow.Context, m autoscale.Measures) autoscale
 		}
 		all = append(all, one.Measures)
 	}
-	return autoscale.Sum(all...)
+	return autoscale.MergeMeasures(all...)
 }

@@ -85,7 +85,7 @@ func (c *control) handle(m *attach.Message) error {
 			d.Done(b, dispatcher.Report{Waited: m.Done.Waited, Compute: m.Done.Compute, Failed: m.Done.Failed, Away: m.Done.Away})
 		}
 	case m.Soon != nil:
-		d.Soon(c.executor, m.Soon.ID, m.Soon.Compute)
+		d.Prestart(c.executor, m.Soon.ID, m.Soon.Compute)
 	case m.Ready != nil:
 		d.Ready(c.executor)
 	case m.Owner != nil: // the executor knows a higher epoch, whose dispatcher is gone

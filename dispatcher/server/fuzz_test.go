@@ -96,7 +96,7 @@ func FuzzFollow(f *testing.F) {
 		near, far := net.Pipe()
 		go say(far, said(queue.Dispatcher, raw))
 		if conn, err := queue.Open(near, queue.Self{Role: queue.Gateway, Name: "g", Patience: -1}, queue.Dispatcher, nil); err == nil {
-			_ = d.Follow(conn, h)
+			_ = d.Obey(conn, h)
 		}
 		given := map[*dispatcher.Item]int{}
 		for _, it := range h.dropped {

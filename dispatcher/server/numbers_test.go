@@ -76,7 +76,7 @@ func TestNumbersOfModulesAreGivenBack(t *testing.T) {
 		conn, err := queue.Open(near, queue.Self{Role: queue.Gateway, Name: "g", Patience: -1}, queue.Dispatcher, nil)
 		require.NoError(t, err)
 		d, h := follower(began), &holder{}
-		go func() { _ = d.Follow(conn, h) }()
+		go func() { _ = d.Obey(conn, h) }()
 		synctest.Wait()
 
 		const changes = 5000

@@ -31,7 +31,7 @@ func own(t *testing.T, d *dispatcher.Dispatcher, h *holder, epoch uint64) *ownin
 	}()
 	conn, err := queue.Open(o.near, queue.Self{Role: queue.Gateway, Name: "g", Patience: -1}, queue.Dispatcher, nil)
 	require.NoError(t, err)
-	go func() { _ = d.Follow(conn, h) }()
+	go func() { _ = d.Obey(conn, h) }()
 	synctest.Wait()
 	return o
 }

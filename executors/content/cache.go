@@ -84,7 +84,7 @@ func (c *Cache) ready(ctx context.Context, f pipelines.File) error {
 	if err := c.makeRoom(f.Size); err != nil {
 		return err
 	}
-	missing := &MissingError{File: f}
+	missing := &missingError{File: f}
 	for _, s := range c.Stores {
 		err := c.take(ctx, s, f)
 		if err == nil {
@@ -94,7 +94,7 @@ func (c *Cache) ready(ctx context.Context, f pipelines.File) error {
 			return err
 		}
 		missing.Tried = append(missing.Tried, err)
-		missing.Away = missing.Away || !errors.Is(err, errLacks) && !errors.As(err, new(*MismatchError))
+		missing.Away = missing.Away || !errors.Is(err, errLacks) && !errors.As(err, new(*mismatchError))
 	}
 	if filepath.IsAbs(f.Path) {
 		err := c.copy(ctx, f)
@@ -111,7 +111,7 @@ func (c *Cache) ready(ctx context.Context, f pipelines.File) error {
 
 // fatal errors are not those of one place among several.
 func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.As(err, new(*FullError))
+	return ctx.Err() != nil || errors.As(err, new(*fullError))
 }
 
 func (c *Cache) take(ctx context.Context, s Store, f pipelines.File) error {
@@ -192,7 +192,7 @@ func (c *Cache) makeRoom(size int64) error {
 			return nil
 		}
 		if held+size > limit || len(old) == 0 {
-			return &FullError{Folder: c.Dir, Need: size, Held: held, Limit: limit}
+			return &fullError{Folder: c.Dir, Need: size, Held: held, Limit: limit}
 		}
 		oldest := slices.MinFunc(old, func(a, b kept) int { return a.used.Compare(b.used) })
 		if err := os.RemoveAll(oldest.path); err != nil {
@@ -247,7 +247,7 @@ func infos(folder string) (all []fs.FileInfo) {
 // Place makes the files of a module ready on this host and gives the module with
 // paths to them. release says that the module no longer needs them; until then they
 // stay. A module without Content stays as it is: it was applied before files had
-// digests, or needs none. The error is a *MissingError, *FullError, or the
+// digests, or needs none. The error is a *missingError, *fullError, or the
 // context's.
 func (c *Cache) Place(ctx context.Context, m pipelines.Module) (placed pipelines.Module, release func(), err error) {
 	if len(m.Content) == 0 {

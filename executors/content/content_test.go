@@ -89,7 +89,7 @@ func TestWithoutAStoreTheFolderMustStillHaveIt(t *testing.T) {
 	require.Equal(t, "the first", text(t, placed.Model))
 
 	_, _, err = (&Cache{Dir: t.TempDir()}).Place(t.Context(), m)
-	var missing *MissingError
+	var missing *missingError
 	require.ErrorAs(t, err, &missing)
 	require.ErrorContains(t, err, "has other content")
 	require.ErrorContains(t, err, "apply the declaration again")
@@ -242,7 +242,7 @@ func TestAStoreTakesNoMoreThanItMay(t *testing.T) {
 	require.Equal(t, 411, put("c", io.MultiReader(strings.NewReader("c"))), "nobody knows how much is to come")
 
 	endless := io.MultiReader(strings.NewReader("x"), zeros{})
-	var mismatch *MismatchError
+	var mismatch *mismatchError
 	require.ErrorAs(t, folder.Put(t.Context(), pipelines.File{Digest: digestOfText("x"), Size: 1}, endless), &mismatch)
 }
 
@@ -302,7 +302,7 @@ func TestEvictionKeepsWhatIsInUse(t *testing.T) {
 	_, releaseB, err := c.Place(t.Context(), b)
 	require.NoError(t, err)
 	_, _, err = c.Place(t.Context(), d)
-	var full *FullError
+	var full *fullError
 	require.ErrorAs(t, err, &full)
 	require.ErrorContains(t, err, "--cache-size")
 	require.Equal(t, int64(2000), full.Held)
@@ -366,7 +366,7 @@ func TestModelsAtAddresses(t *testing.T) {
 		return p.Pin(t.Context(), &doc)
 	}
 	other := "sha256:" + strings.Repeat("0", 64)
-	require.ErrorAs(t, pin(Pinning{Store: store}, server.URL+"/models/m.onnx#"+other), new(*MismatchError))
+	require.ErrorAs(t, pin(Pinning{Store: store}, server.URL+"/models/m.onnx#"+other), new(*mismatchError))
 	require.ErrorContains(t, pin(Pinning{Store: store}, server.URL+"/none.onnx"), "404")
 	require.ErrorContains(t, pin(Pinning{}, server.URL+"/models/m.onnx"), "--store")
 	require.ErrorContains(t, pin(Pinning{Store: store}, "s3://bucket/m"), "--fetch 's3=COMMAND'")
@@ -407,7 +407,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 				before(t, c)
 				require.NoError(t, fault.Begin(d))
 				_, _, err := c.Place(t.Context(), m)
-				if full := new(FullError); errors.As(err, &full) {
+				if full := new(fullError); errors.As(err, &full) {
 					require.ErrorContains(t, err, "free some")
 				} else if err != nil {
 					require.ErrorContains(t, err, "read-only")

@@ -103,7 +103,7 @@ func (p Pinning) send(ctx context.Context, f pipelines.File, at string) error {
 	}
 	defer from.Close()
 	err = p.Store.Put(ctx, f, from)
-	if errors.As(err, new(*MismatchError)) {
+	if errors.As(err, new(*mismatchError)) {
 		return fmt.Errorf("%s is being written to; apply again when that has ended: %w", f.Path, err)
 	}
 	return err
@@ -127,7 +127,7 @@ func (p Pinning) fetched(ctx context.Context, m pipelines.Module) ([]pipelines.F
 		return nil, err
 	}
 	if got := all[0].Digest; want != "" && got != want {
-		return nil, &MismatchError{Where: address, Want: want, Got: got}
+		return nil, &mismatchError{Where: address, Want: want, Got: got}
 	}
 	beside, err := onnx.ExternalData(first)
 	if err != nil {

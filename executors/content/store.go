@@ -83,7 +83,7 @@ func (f Folder) Has(_ context.Context, digest string) (bool, error) {
 }
 
 // Put writes a file, whole or not at all. What from gives must have the digest: it
-// is a *MismatchError otherwise, found as soon as it is longer than it may be.
+// is a *mismatchError otherwise, found as soon as it is longer than it may be.
 func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) error {
 	if err := pipelines.CheckDigest(file.Digest); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) er
 	case err != nil:
 		return f.full(file, err)
 	case got != file.Digest:
-		return &MismatchError{Where: file.Path, Want: file.Digest, Got: got}
+		return &mismatchError{Where: file.Path, Want: file.Digest, Got: got}
 	}
 	return f.full(file, os.Rename(part.Name(), to))
 }
@@ -116,7 +116,7 @@ func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) er
 // full types an error of the disk.
 func (f Folder) full(file pipelines.File, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &FullError{Folder: string(f), Need: file.Size, Err: err}
+		return &fullError{Folder: string(f), Need: file.Size, Err: err}
 	}
 	return err
 }
@@ -285,7 +285,7 @@ func (in *intake) reserve(size int64) error {
 		held += info.Size()
 	}
 	if held+size > in.limit {
-		return &FullError{Folder: string(in.folder), Need: size, Held: held, Limit: in.limit, store: true}
+		return &fullError{Folder: string(in.folder), Need: size, Held: held, Limit: in.limit, store: true}
 	}
 	in.coming += size
 	return nil
@@ -301,8 +301,8 @@ func (in *intake) free(size int64) {
 var errNoLength = errors.New("say how many bytes the file has, by Content-Length")
 
 func status(err error) int {
-	var mismatch *MismatchError
-	var full *FullError
+	var mismatch *mismatchError
+	var full *fullError
 	switch {
 	case errors.As(err, &mismatch):
 		return http.StatusUnprocessableEntity
@@ -314,15 +314,15 @@ func status(err error) int {
 	return http.StatusBadRequest
 }
 
-// MissingError says that the content of a file is nowhere to be had.
-type MissingError struct {
+// missingError says that the content of a file is nowhere to be had.
+type missingError struct {
 	File  pipelines.File
 	Tried []error // one for each place that was asked
 	Away  bool    // a store did not answer: it may be back soon
 }
 
 // Error names the file, every place that was asked, and what to do.
-func (e *MissingError) Error() string {
+func (e *missingError) Error() string {
 	var tried []string
 	for _, err := range e.Tried {
 		tried = append(tried, err.Error())
@@ -335,26 +335,26 @@ func (e *MissingError) Error() string {
 }
 
 // Unwrap says that trying again may help, where a store was away.
-func (e *MissingError) Unwrap() error {
+func (e *missingError) Unwrap() error {
 	if e.Away {
 		return wire.ErrUnavailable
 	}
 	return nil
 }
 
-// MismatchError says that something else was found than what was asked for.
-type MismatchError struct {
+// mismatchError says that something else was found than what was asked for.
+type mismatchError struct {
 	Where     string
 	Want, Got string // digests
 }
 
 // Error names both contents and what to do.
-func (e *MismatchError) Error() string {
+func (e *mismatchError) Error() string {
 	return fmt.Sprintf("%s has other content: %s, and %s was applied", e.Where, pipelines.ShortDigest(e.Got), pipelines.ShortDigest(e.Want))
 }
 
-// FullError says that a cache or store has no room.
-type FullError struct {
+// fullError says that a cache or store has no room.
+type fullError struct {
 	Folder string
 	Need   int64 // bytes of what is to come; 0 where it is names alone
 	Held   int64 // bytes that loaded modules use; of a store, that are there or come
@@ -365,7 +365,7 @@ type FullError struct {
 }
 
 // Error says how much is needed and what to do.
-func (e *FullError) Error() string {
+func (e *fullError) Error() string {
 	if e.Limit == 0 {
 		room := "no room"
 		if e.Need > 0 {
@@ -380,7 +380,7 @@ func (e *FullError) Error() string {
 }
 
 // Unwrap gives the disk's error.
-func (e *FullError) Unwrap() error { return e.Err }
+func (e *fullError) Unwrap() error { return e.Err }
 
 // errLacks is what a store says that does not have a content.
 var errLacks = errors.New("is not there")

@@ -108,7 +108,7 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	if done.took > 0 {
 		w.Header().Set("Server-Timing", timing)
-		w.Header().Set(HeaderCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
+		w.Header().Set(headerCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
 	}
 	if done.err != nil {
 		oip.WriteError(w, done.err)

@@ -85,7 +85,7 @@ func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 		return nil, fmt.Errorf("invoke: function %q: %w", d.Function.Name, err)
 	}
 	// A declaration names the address and the variable of the token that goes there.
-	if to, ok := secure.Leads(at, i.allow); !ok {
+	if to, ok := secure.AllowedAddress(at, i.allow); !ok {
 		return nil, fmt.Errorf("invoke: provider %q of function %q is at %s, which this gateway does not allow; start it with --allow-address %s if that is to be trusted", d.Provider.Name, d.Function.Name, to, to)
 	}
 	t := &Target{URL: at, Offer: d.Plan.Groups[group].Offer, invoker: i, provider: d.Provider, name: d.Function.Name}
@@ -232,8 +232,8 @@ func (o *Outcome) fail(kind Kind, code wire.Code, format string, args ...any) {
 	o.Kind, o.Err = kind, wire.Errorf(code, "", format, args...)
 }
 
-// HeaderCharge is the header in which a provider may say what it asks for a call.
-const HeaderCharge = "Harpagon-Charge"
+// headerCharge is the header in which a provider may say what it asks for a call.
+const headerCharge = "Harpagon-Charge"
 
 // never is what attempt says of a call that must not be sent again.
 const never = -1
@@ -316,7 +316,7 @@ func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
 	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)
-	if money, err := strconv.ParseFloat(h.Get(HeaderCharge), 64); err == nil && money >= 0 && !math.IsInf(money, 1) {
+	if money, err := strconv.ParseFloat(h.Get(headerCharge), 64); err == nil && money >= 0 && !math.IsInf(money, 1) {
 		out.Charged, out.Told = money, true
 	}
 	timing, told := serverTiming(h)

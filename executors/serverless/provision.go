@@ -185,7 +185,7 @@ func NewHook(p *pipelines.Provider, o HookOptions) (*Hook, error) {
 		at = scheme + "://" + host + Path
 	}
 	// A declaration names the address and the variable of the token that goes there.
-	if to, ok := secure.Leads(at, o.Allow); !ok {
+	if to, ok := secure.AllowedAddress(at, o.Allow); !ok {
 		return nil, fmt.Errorf("%w: provider %q has its functions made at %s, which this control role does not allow; start it with --allow-address %s if that is to be trusted", ErrRefused, p.Name, to, to)
 	}
 	h := &Hook{url: strings.TrimSuffix(at, "/"), client: o.Client}
@@ -243,7 +243,7 @@ func (h *Hook) Describe(ctx context.Context, function string) ([]Described, erro
 	for _, f := range list.Functions {
 		if f.Function == function { // whatever else it lists is not ours to touch
 			d := f.Read()
-			d.Reason = oip.Hide(d.Reason, h.token)
+			d.Reason = oip.HideToken(d.Reason, h.token)
 			all = append(all, d)
 		}
 	}

@@ -150,7 +150,7 @@ func (s *server) admit(ctx context.Context, q any) (context.Context, error) {
 	if s.options.Callers.Open() {
 		return ctx, nil
 	}
-	within := wire.WithTenant(ctx, securegrpc.Who(ctx, s.options.Callers))
+	within := wire.WithTenant(ctx, securegrpc.Tenant(ctx, s.options.Callers))
 	if callers := s.options.Callers.For(scopeOf(q)); !securegrpc.Admits(ctx, callers) {
 		return within, status.Error(codes.Unauthenticated, callers.Refusal("this gateway"))
 	}

@@ -28,7 +28,7 @@ func TestRequestsTellWhenTheyCame(t *testing.T) {
 		arrived <- q.Arrived
 		return &wire.InferResponse{Pipeline: q.Pipeline}, nil
 	}}
-	h := New(b, Options{Crowded: func(_ context.Context, _ string, came time.Time) *wire.Error {
+	h := New(b, Options{RejectEarly: func(_ context.Context, _ string, came time.Time) *wire.Error {
 		crowded <- came
 		return nil
 	}})

@@ -27,10 +27,10 @@ type Options struct {
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
 
-	// Crowded says why a request to a pipeline that arrived then would be refused now,
+	// RejectEarly says why a request to a pipeline that arrived then would be refused now,
 	// before its body is read; nil where it would not. A zero time says now. A nil
 	// function takes in every request.
-	Crowded func(ctx context.Context, pipeline string, arrived time.Time) *wire.Error
+	RejectEarly func(ctx context.Context, pipeline string, arrived time.Time) *wire.Error
 
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
 	Bytes *gateway.Bytes
@@ -185,8 +185,8 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 { // the time to read an answer begins with that
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	}
-	if s.options.Crowded != nil {
-		if err := s.options.Crowded(ctx, modelName(r), caller.Arrived(r)); err != nil {
+	if s.options.RejectEarly != nil {
+		if err := s.options.RejectEarly(ctx, modelName(r), caller.Arrived(r)); err != nil {
 			oip.WriteError(w, err)
 			return
 		}

@@ -427,7 +427,7 @@ func TestRefusesBeforeItReads(t *testing.T) {
 		t.Error("asked")
 		return nil, wire.Errorf(wire.CodeInternal, "", "asked")
 	}}
-	h := New(b, Options{Crowded: func(_ context.Context, name string, _ time.Time) *wire.Error {
+	h := New(b, Options{RejectEarly: func(_ context.Context, name string, _ time.Time) *wire.Error {
 		if name != "p" {
 			return nil
 		}

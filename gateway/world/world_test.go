@@ -164,7 +164,7 @@ func (w *world) follow(ctx context.Context, g *gatewayProcess, own *gateway.Gate
 			w.mu.Unlock()
 			unlink := context.AfterFunc(ctx, func() { _ = near.Close() })
 			w.ends.Go(func() { w.serve(d, s, far) })
-			_ = own.Follow(near, g.name, "", 0)
+			_ = own.ServeDispatcher(near, g.name, "", 0)
 			unlink()
 		}
 		_ = osutil.SleepTimer(ctx, between(r, 20*time.Millisecond, 80*time.Millisecond))

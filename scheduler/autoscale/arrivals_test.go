@@ -89,7 +89,7 @@ func TestArrivalsDescribe(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	g := &Gaps{10, 1}
-	assert.Equal(t, g, Sum(Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps)
-	assert.Equal(t, g, Sum(Measures{}, Measures{Arrived: 10, Gaps: g}).Gaps)
-	assert.Nil(t, Sum(Measures{Arrived: 10, Gaps: g}, Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps, "parts of a stream tell nothing of the whole")
+	assert.Equal(t, g, MergeMeasures(Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps)
+	assert.Equal(t, g, MergeMeasures(Measures{}, Measures{Arrived: 10, Gaps: g}).Gaps)
+	assert.Nil(t, MergeMeasures(Measures{Arrived: 10, Gaps: g}, Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps, "parts of a stream tell nothing of the whole")
 }

@@ -71,7 +71,7 @@ type Measures struct {
 
 // SumMembers makes the measures of a cluster those of its members together.
 func (m *Measures) SumMembers() {
-	sum := Sum(named(m.Members)...)
+	sum := MergeMeasures(named(m.Members)...)
 	sum.Pipeline, sum.Gateway, sum.Kind, sum.Generation, sum.Members = m.Pipeline, m.Gateway, pipelines.KindCluster, m.Generation, m.Members
 	if len(m.Members) == 0 {
 		sum.From, sum.To, sum.Attainment = m.To, m.To, 1
@@ -262,11 +262,11 @@ func (m Measures) OfCluster(devices int) size.Measures {
 	return c
 }
 
-// Sum is what several gateways saw of one service at about the same time. Counts and
+// MergeMeasures is what several gateways saw of one service at about the same time. Counts and
 // rates add up. Of a duration, the median is the mean of the medians, weighted by how
 // many it rests on; higher percentiles are those of the gateway where they are worst,
 // which is no less than that of all. The sum of none is the zero Measures.
-func Sum(all ...Measures) Measures {
+func MergeMeasures(all ...Measures) Measures {
 	if len(all) == 0 {
 		return Measures{}
 	}
@@ -321,13 +321,13 @@ func add(sum *Measures, m Measures) {
 			sum.Members = append(sum.Members, member)
 			continue
 		}
-		sum.Members[i] = Sum(sum.Members[i], member)
+		sum.Members[i] = MergeMeasures(sum.Members[i], member)
 	}
 	switch {
 	case sum.Function == nil:
 		sum.Function = m.Function
 	case m.Function != nil:
-		f := functions.Sum(*sum.Function, *m.Function)
+		f := functions.MergeMeasures(*sum.Function, *m.Function)
 		sum.Function = &f
 	}
 }

@@ -168,9 +168,9 @@ func Fanout(m Measures, of *pipelines.Pipeline, module string) float64 {
 	return seen.Rate / above
 }
 
-// Wider is the pipeline with the fan-out that was measured where that is more than declared by
+// WithMeasuredFanout is the pipeline with the fan-out that was measured where that is more than declared by
 // the share, and how that differs; empty where it is not.
-func Wider(m Measures, p pipelines.Pipeline, share float64) (_ pipelines.Pipeline, how string) {
+func WithMeasuredFanout(m Measures, p pipelines.Pipeline, share float64) (_ pipelines.Pipeline, how string) {
 	p.Modules = slices.Clone(p.Modules)
 	for i := range p.Modules {
 		one := &p.Modules[i]

@@ -33,10 +33,10 @@ func TestMeasuresOfSeveralGatewaysAddUp(t *testing.T) {
 		}, {Name: "n", Rate: 1}},
 		Function: &functions.Measures{Applications: []functions.ApplicationMeasures{{Name: "x", Offered: 2, Requests: 20}}},
 	}
-	first := Sum(a)
+	first := MergeMeasures(a)
 	assert.Equal(t, a, first, "of one is that one")
-	got := Sum(a, b)
-	assert.Equal(t, Sum(a), first, "and stays so")
+	got := MergeMeasures(a, b)
+	assert.Equal(t, MergeMeasures(a), first, "and stays so")
 	assert.Equal(t, 40., got.Offered)
 	assert.EqualValues(t, 400, got.Arrived)
 	assert.EqualValues(t, 400, got.Outcomes())
@@ -53,5 +53,5 @@ func TestMeasuresOfSeveralGatewaysAddUp(t *testing.T) {
 	assert.NotNil(t, got.Module("n"))
 	assert.Equal(t, 3., got.Function.Offered())
 	assert.Equal(t, map[string]int64{DropLate: 1}, a.Modules[0].Drops, "what is added up is left as it is")
-	assert.Equal(t, Measures{}, Sum())
+	assert.Equal(t, Measures{}, MergeMeasures())
 }

@@ -133,9 +133,9 @@ type Delay struct {
 // Of is the delay of a batch of b.
 func (d Delay) Of(b int) time.Duration { return d.Control + time.Duration(b)*d.PerRequest }
 
-// Heir is a policy that can go on with what another has learned, so that a
+// Successor is a policy that can go on with what another has learned, so that a
 // change of plan does not start from nothing.
-type Heir interface {
+type Successor interface {
 	Policy
 	// Inherit takes over what from has learned of the world, as far as it is
 	// about the same things. Requests and executors are not part of it.

@@ -26,7 +26,7 @@
 //     turn.
 //   - package shared, policies of clusters: adaptive, the default there,
 //     deferred (Symphony), and the baselines eager, clockwork and nexus.
-//     UpperLimit in experiments bounds what any of them can reach.
+//     upperLimit in experiments bounds what any of them can reach.
 //   - package matching, Kairos: queries of different sizes to instances that
 //     differ, by assignment at least cost (Assignment).
 //   - its baselines (NewBaseline): those that Kairos is compared with, for queries of

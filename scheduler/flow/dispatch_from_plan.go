@@ -215,7 +215,7 @@ func admissionGroups(declared *pipelines.Pipeline, m *plan.Module, devices func(
 	var groups []admission.Group
 	sum, staffed := 0.0, 0.0
 	for i, g := range DispatchGroups(declared.Module(m.Name), m) {
-		on := admission.Group{Durations: g.Table(), Devices: devices(m.Name, i)}
+		on := admission.Group{Durations: g.DurationTable(), Devices: devices(m.Name, i)}
 		if len(on.Devices) > 0 {
 			on.Share = m.Groups[i].Rate
 			staffed++

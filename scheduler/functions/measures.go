@@ -203,9 +203,9 @@ func (p Plan) rateOf(application string) float64 {
 	return sum
 }
 
-// Sum is what two gateways saw of one function. Counts, rates and money add up; of
+// MergeMeasures is what two gateways saw of one function. Counts, rates and money add up; of
 // percentiles the worse one counts.
-func Sum(a, b Measures) Measures {
+func MergeMeasures(a, b Measures) Measures {
 	sum := a
 	sum.Generation = max(a.Generation, b.Generation)
 	if b.From.Before(sum.From) {

@@ -203,7 +203,7 @@ func (d driver) largestRate(p Problem) float64 {
 		}
 	}
 	rate := low * p.Pipeline.Rate
-	if !(rate > 0) || d.options.Halted() { // the bisection was ended: more might fit
+	if !(rate > 0) || d.options.Stopped() { // the bisection was ended: more might fit
 		return 0
 	}
 	digits := math.Pow(10, 2-math.Floor(math.Log10(rate)))
@@ -246,7 +246,7 @@ func (d driver) cheapestExtra(p Problem, first *Plan) (name string, n int, price
 // fitsCount says whether the devices that exist hold a plan, as far as is known when the
 // search must end.
 func (d driver) fitsCount(p Problem) bool {
-	for !d.options.Halted() {
+	for !d.options.Stopped() {
 		out, err := d.planOnce(p)
 		if err != nil {
 			return false

@@ -311,16 +311,16 @@ func (d *DAG) Around(weight []time.Duration) []time.Duration {
 	tail := make([]time.Duration, len(weight))
 	for i := range weight {
 		for _, u := range d.Up[i] {
-			head[i] = max(head[i], Saturate(head[u], weight[u]))
+			head[i] = max(head[i], SaturatingAdd(head[u], weight[u]))
 		}
 	}
 	for i := len(weight) - 1; i >= 0; i-- {
 		for _, v := range d.Down[i] {
-			tail[i] = max(tail[i], Saturate(tail[v], weight[v]))
+			tail[i] = max(tail[i], SaturatingAdd(tail[v], weight[v]))
 		}
 	}
 	for i := range head {
-		head[i] = Saturate(head[i], tail[i])
+		head[i] = SaturatingAdd(head[i], tail[i])
 	}
 	return head
 }
@@ -329,7 +329,7 @@ func (d *DAG) Around(weight []time.Duration) []time.Duration {
 func (d *DAG) Longest(weight []time.Duration) time.Duration {
 	var total time.Duration
 	for i, a := range d.Around(weight) {
-		total = max(total, Saturate(a, weight[i]))
+		total = max(total, SaturatingAdd(a, weight[i]))
 	}
 	return total
 }
@@ -342,7 +342,7 @@ func (d *DAG) Longest(weight []time.Duration) time.Duration {
 func (d *DAG) Stretch(weight []time.Duration, limit time.Duration) []time.Duration {
 	out := slices.Clone(weight)
 	for i, a := range d.Around(weight) {
-		through := Saturate(a, weight[i])
+		through := SaturatingAdd(a, weight[i])
 		if weight[i] > 0 && through > 0 && through < limit {
 			out[i] = max(weight[i], Scale(weight[i], limit, through))
 			if a == 0 {
@@ -358,13 +358,13 @@ func Scale(x, num, den time.Duration) time.Duration {
 	return time.Duration(float64(x) * (float64(num) / float64(den)) * (1 - 4e-16))
 }
 
-// Saturate adds two times without overflow.
-func Saturate(a, b time.Duration) time.Duration {
+// SaturatingAdd adds two times without overflow.
+func SaturatingAdd(a, b time.Duration) time.Duration {
 	const most = time.Duration(1) << 61
 	return min(most, a+b)
 }
 
 // LongestThrough is the length of the longest path that passes module i.
 func (d *DAG) LongestThrough(weight []time.Duration, i int) time.Duration {
-	return Saturate(d.Around(weight)[i], weight[i])
+	return SaturatingAdd(d.Around(weight)[i], weight[i])
 }

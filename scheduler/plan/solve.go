@@ -200,8 +200,8 @@ func (o Options) started() Options {
 // cutShort says that a search was ended by Stop or TimeLimit.
 func (o Options) cutShort() bool { return o.ended != nil && *o.ended }
 
-// Halted says that the search must end with what it has.
-func (o Options) Halted() bool { return o.until != nil && o.until() }
+// Stopped reports that the search must end with what it has.
+func (o Options) Stopped() bool { return o.until != nil && o.until() }
 
 // InfeasibleError says why no plan keeps the objective.
 type InfeasibleError struct {

@@ -211,7 +211,7 @@ func (e *engine) countSpent(at int32, took Time, useful bool) {
 // countWaiting counts an item into the queue of its module, or out of it.
 func (e *engine) countWaiting(it *item, n int) {
 	if e.admission != nil {
-		e.admission.Wait(e.loads[it.load].number, int(it.node), n)
+		e.admission.AddWaiting(e.loads[it.load].number, int(it.node), n)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// ErrClosed is what a side of a Pipe returns after it was closed itself.
-var ErrClosed = errors.New("attach: the stream is closed")
+// errClosed is what a side of a Pipe returns after it was closed itself.
+var errClosed = errors.New("attach: the stream is closed")
 
 // Pipe makes two ends of a stream within one process. Messages are handed over
 // by pointer and not copied: the sender must not touch a message, nor the
@@ -91,7 +91,7 @@ func (q *queue) put(m *Message) error {
 	defer q.mu.Unlock()
 	switch {
 	case q.ended != nil:
-		return ErrClosed
+		return errClosed
 	case q.gone:
 		return io.ErrClosedPipe
 	case q.handle != nil:
@@ -153,7 +153,7 @@ func (q *queue) take() (*Message, error) {
 	}
 	switch {
 	case q.gone:
-		return nil, ErrClosed
+		return nil, errClosed
 	case q.n == 0:
 		return nil, q.ended
 	}

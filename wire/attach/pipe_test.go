@@ -26,9 +26,9 @@ func TestPipeKeepsOrderAndDeliversBeforeEOF(t *testing.T) {
 	_, err := b.Recv()
 	require.ErrorIs(t, err, io.EOF)
 	require.ErrorIs(t, b.Send(batch(1)), io.ErrClosedPipe)
-	require.ErrorIs(t, a.Send(batch(1)), ErrClosed)
+	require.ErrorIs(t, a.Send(batch(1)), errClosed)
 	_, err = a.Recv()
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, errClosed)
 }
 
 func TestPipeCloseWakesBothReceivers(t *testing.T) {
@@ -116,7 +116,7 @@ func TestDirectHandlesOnTheSendersGoroutine(t *testing.T) {
 	require.Equal(t, []uint64{0, 1}, came, "before Send returned")
 	fails = errors.New("wrong")
 	require.NoError(t, a.Send(batch(2)))
-	require.ErrorIs(t, a.Send(batch(3)), ErrClosed)
+	require.ErrorIs(t, a.Send(batch(3)), errClosed)
 	require.Equal(t, []uint64{0, 1, 2}, came)
 	_, err := b.Recv()
 	require.ErrorIs(t, err, fails)

@@ -122,7 +122,7 @@ func Serve(ctx context.Context, l net.Listener, o TCPOptions, accept func(Stream
 		return err
 	}
 	s := &server{options: o, over: over, callers: o.Guard().For(secure.Join), patience: cmp.Or(o.Patience, DefaultPatience), accept: accept}
-	return listen.Each(ctx, l, func(c net.Conn) { go s.serve(ctx, c) })
+	return listen.ServeEach(ctx, l, func(c net.Conn) { go s.serve(ctx, c) })
 }
 
 type server struct {

@@ -106,7 +106,7 @@ func (s *tcpStream) Send(m *Message) error {
 	closed := s.closed
 	s.mu.Unlock()
 	if closed {
-		return ErrClosed
+		return errClosed
 	}
 	s.seen(m)
 	return s.post(m)
@@ -183,7 +183,7 @@ func (s *tcpStream) here() (*Message, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	case s.why != nil:
 		return nil, s.why
 	case len(s.ahead) > 0:
@@ -252,7 +252,7 @@ func (s *tcpStream) cause(err error) error {
 	case s.why != nil:
 		return s.why
 	case s.closed:
-		return ErrClosed
+		return errClosed
 	case err == io.EOF:
 		return io.ErrUnexpectedEOF
 	}

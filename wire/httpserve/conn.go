@@ -47,7 +47,7 @@ type conn struct {
 }
 
 func newConn(s *server, nc net.Conn, client *client) *conn {
-	c := &conn{Conn: nc, server: s, client: client, base: s.others.ConnContext(s.base, nc), leave: listen.Turn(nc)}
+	c := &conn{Conn: nc, server: s, client: client, base: s.others.ConnContext(s.base, nc), leave: listen.YieldTurn(nc)}
 	if at := nc.RemoteAddr(); at != nil {
 		c.remote = at.String()
 	}

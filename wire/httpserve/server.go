@@ -26,7 +26,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o Options) error
 	s := newServer(ctx, h, o)
 	served := make(chan error, 1)
 	go func() { served <- s.others.Serve(s.handed) }()
-	err := listen.Each(ctx, l, s.take)
+	err := listen.ServeEach(ctx, l, s.take)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.ShutdownTime)
 	defer cancel()
 	if late := s.shutdown(grace); err == nil {

@@ -28,7 +28,7 @@ func TestEach(t *testing.T) {
 	require.NoError(t, err)
 	life, end := context.WithCancel(t.Context())
 	came, over := make(chan net.Conn), make(chan error)
-	go func() { over <- Each(life, &failing{inner, 2}, func(c net.Conn) { came <- c }) }()
+	go func() { over <- ServeEach(life, &failing{inner, 2}, func(c net.Conn) { came <- c }) }()
 	for range 2 {
 		c, err := net.Dial("tcp", inner.Addr().String())
 		require.NoError(t, err)
@@ -43,5 +43,5 @@ func TestEach(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
-	require.ErrorIs(t, Each(t.Context(), closed, nil), net.ErrClosed)
+	require.ErrorIs(t, ServeEach(t.Context(), closed, nil), net.ErrClosed)
 }

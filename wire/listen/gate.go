@@ -104,10 +104,10 @@ type gatedConn struct {
 	in   atomic.Bool // it has a turn
 }
 
-// Turn gives back the turn of a connection that has read and will not read for some
+// YieldTurn gives back the turn of a connection that has read and will not read for some
 // time, see Gate. What wraps a connection, as TLS does, is looked through; where no gate
 // is there, it does nothing.
-func Turn(c net.Conn) (leave func()) {
+func YieldTurn(c net.Conn) (leave func()) {
 	if g, ok := Layer[*gatedConn](c); ok {
 		return g.release
 	}

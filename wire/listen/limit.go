@@ -30,8 +30,8 @@ func descriptors() int {
 // fewDescriptors are too few for a process that serves others.
 const fewDescriptors = 4096
 
-// Few warns of too few descriptors; empty where there are enough.
-func Few() string {
+// WarnFewDescriptors warns of too few descriptors; empty where there are enough.
+func WarnFewDescriptors() string {
 	if n := descriptors(); n < fewDescriptors {
 		return "this process may have only " + strconv.Itoa(n) + " files and connections open; raise that with ulimit -n, or LimitNOFILE of its service"
 	}

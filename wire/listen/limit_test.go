@@ -224,6 +224,6 @@ func TestHeadsOfStrangersAreFew(t *testing.T) {
 
 func TestDescriptors(t *testing.T) {
 	require.Positive(t, descriptors())
-	require.Equal(t, descriptors() < fewDescriptors, Few() != "")
+	require.Equal(t, descriptors() < fewDescriptors, WarnFewDescriptors() != "")
 	require.GreaterOrEqual(t, connections(), 16)
 }

@@ -99,9 +99,9 @@ func open(address string, c secure.Credentials, most int, r Refusal, protocol st
 // again is how long accepting rests after it has failed.
 const again = 10 * time.Millisecond
 
-// Each has every connection served that comes until life ends, which closes the listener;
+// ServeEach has every connection served that comes until life ends, which closes the listener;
 // serve starts that and returns. The error is why the listener was closed before.
-func Each(life context.Context, l net.Listener, serve func(net.Conn)) error {
+func ServeEach(life context.Context, l net.Listener, serve func(net.Conn)) error {
 	stop := context.AfterFunc(life, func() { _ = l.Close() })
 	defer stop()
 	for {

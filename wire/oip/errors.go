@@ -130,8 +130,8 @@ func OfGRPC(status uint32) wire.Code {
 // request and its answer: the server may have computed it.
 var ErrLost = errors.New("the connection ended before the answer")
 
-// Lost makes an error that wraps ErrLost and the typed error.
-func Lost(e *wire.Error) error { return &lost{e} }
+// WrapLost makes an error that wraps ErrLost and the typed error.
+func WrapLost(e *wire.Error) error { return &lost{e} }
 
 type lost struct{ typed *wire.Error }
 

@@ -248,7 +248,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	case errors.As(err, &op) && op.Op == "dial":
 		return wire.Errorf(wire.CodeUnavailable, "", "no server answers at %s: %v", c.where(), op.Err)
 	}
-	return Lost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %v", c.where(), err))
+	return WrapLost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %v", c.where(), err))
 }
 
 func (c *Client) where() string {
@@ -322,7 +322,7 @@ func Do(ctx context.Context, client *http.Client, q HTTPRequest) (*HTTPAnswer, e
 	defer resp.Body.Close()
 	body, err := readAnswer(resp, q.MaxAnswer)
 	if resp.StatusCode >= 300 {
-		body = []byte(Hide(string(body), q.Token))
+		body = []byte(HideToken(string(body), q.Token))
 	}
 	return &HTTPAnswer{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
 }

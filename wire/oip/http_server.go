@@ -42,7 +42,7 @@ func AuthorizedFor(g secure.Guard, scope func(*http.Request) secure.Scope, owner
 			return
 		}
 		listen.CallerOf(r).Place.Prove()
-		if who := g.Who(r.Header["Authorization"]); who != nil {
+		if who := g.Tenant(r.Header["Authorization"]); who != nil {
 			r = r.WithContext(wire.WithTenant(r.Context(), who))
 		}
 		next(w, r)

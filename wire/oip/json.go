@@ -16,9 +16,9 @@ const (
 	ContentBinary = "application/octet-stream"
 )
 
-// Hide takes a token, if any, out of what a server says: one that repeats what it was sent
+// HideToken takes a token, if any, out of what a server says: one that repeats what it was sent
 // would tell it to callers, logs and histories.
-func Hide(text, token string) string {
+func HideToken(text, token string) string {
 	if token == "" {
 		return text
 	}

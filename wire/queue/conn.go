@@ -24,13 +24,13 @@ const helloTime = 5 * time.Second
 // connection is given up.
 const maxBacklog = 64 << 20
 
-// PeerError says that the other side is not what the address should lead to.
-type PeerError struct {
+// peerError says that the other side is not what the address should lead to.
+type peerError struct {
 	Address string
 	Reason  string
 }
 
-func (e *PeerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
+func (e *peerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
 
 // Refusal is what a gateway is told that is not listened to; its Open returns why.
 func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail, Text: []byte(why)}) }
@@ -65,7 +65,7 @@ const doubtful = 2
 
 // Open says Hello over a fresh connection and waits for that of the other side, which
 // must be of role want. accept may refuse it by what it says. Close the Conn, which
-// closes the connection. The error is a *PeerError where the other side is something
+// closes the connection. The error is a *peerError where the other side is something
 // else, or does not take us.
 func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
 	q := &Conn{conn: stream.NewConn(c, stream.ConnOptions{
@@ -105,7 +105,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 		address = a.String()
 	}
 	wrong := func(format string, args ...any) error {
-		return &PeerError{Address: address, Reason: fmt.Sprintf(format, args...)}
+		return &peerError{Address: address, Reason: fmt.Sprintf(format, args...)}
 	}
 	var first [len(preamble)]byte
 	if err := q.conn.First(first[:]); err != nil {

@@ -134,7 +134,7 @@ func TestManyMessagesInOneWrite(t *testing.T) {
 
 func TestWrongPeers(t *testing.T) {
 	_, other := meet(t, Role(3), nil)
-	var wrong *PeerError
+	var wrong *peerError
 	err := (<-other).err
 	require.ErrorAs(t, err, &wrong)
 	assert.ErrorContains(t, err, "it is a role 3, but a gateway is expected there")

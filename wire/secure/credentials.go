@@ -163,8 +163,8 @@ func (g Guard) AdmitsPeer(token string, c net.Conn) bool {
 	return g.Admits([]string{"Bearer " + token}, state)
 }
 
-// Who is whose token the caller has shown; nil for the one that all share, or none.
-func (g Guard) Who(authorization []string) *wire.Tenant {
+// Tenant is whose token the caller has shown; nil for the one that all share, or none.
+func (g Guard) Tenant(authorization []string) *wire.Tenant {
 	if named := g.tokens.find(authorization); named != nil {
 		return &named.Tenant
 	}
@@ -218,9 +218,9 @@ func Explain(err error, peer string) error {
 	return err
 }
 
-// Leads is the HOST or HOST:PORT that an address leads to, and whether that is among what
+// AllowedAddress is the HOST or HOST:PORT that an address leads to, and whether that is among what
 // an operator allows, of either form each. A list without entries allows all.
-func Leads(address string, allowed []string) (to string, ok bool) {
+func AllowedAddress(address string, allowed []string) (to string, ok bool) {
 	at, err := url.Parse(address)
 	if err != nil {
 		return address, len(allowed) == 0

@@ -44,8 +44,8 @@ func TestTokensAreGoodForTheirScopes(t *testing.T) {
 		}
 		require.Equal(t, good, got, "token %q for %v", token, asked)
 	}
-	require.Equal(t, "alice", guard.Who(bearer("a")).Name)
-	require.Nil(t, guard.Who(bearer("shared")))
+	require.Equal(t, "alice", guard.Tenant(bearer("a")).Name)
+	require.Nil(t, guard.Tenant(bearer("shared")))
 	require.False(t, guard.Admits([]string{"a"}, nil), "no bearer")
 	require.Contains(t, guard.For(secure.Join).Refusal("this gateway"), "scope join")
 	require.NoError(t, secure.Credentials{Tokens: tokens, Plain: true}.MayListen(":1"))

@@ -21,7 +21,7 @@ type ConnOptions struct {
 	First    int // the same before Admit; 0 means MaxFrame
 
 	// Backlog is how many bytes may wait for a peer that does not read, before the
-	// connection is given up with ErrBehind; 0 bounds nothing.
+	// connection is given up with errBehind; 0 bounds nothing.
 	Backlog int
 
 	// Corked says that what is sent while several messages are handled that have come
@@ -36,8 +36,8 @@ type ConnOptions struct {
 	Reading func()
 }
 
-// ErrBehind says that the other side has not read for too long.
-var ErrBehind = errors.New("the other side does not keep up: too much waits for it")
+// errBehind says that the other side has not read for too long.
+var errBehind = errors.New("the other side does not keep up: too much waits for it")
 
 // AtLatest is when a frame goes that waits for another to go with.
 const AtLatest = 100 * time.Millisecond
@@ -200,7 +200,7 @@ func (q *Conn) add(made []byte) bool {
 // keepsUp ends the connection where the other side does not read.
 func (q *Conn) keepsUp() bool {
 	if q.options.Backlog > 0 && len(q.pending) > q.options.Backlog {
-		q.check(ErrBehind)
+		q.check(errBehind)
 	}
 	return true
 }

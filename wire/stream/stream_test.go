@@ -105,7 +105,7 @@ func TestWritesDoNotWait(t *testing.T) {
 	for from.Send(made(filled(100 << 10))) {
 	}
 	_, err := from.Next()
-	require.ErrorIs(t, err, ErrBehind)
+	require.ErrorIs(t, err, errBehind)
 }
 
 func TestWrongFrames(t *testing.T) {

@@ -272,7 +272,7 @@ func (p *plannedFlag) fresh(ctx context.Context, d *Deps, commands *control.Cont
 			return fmt.Errorf("--plan %s: %s %s cannot be served so: %s", p.path, s.Kind(), s.Name(), of.Refusal(s))
 		}
 	}
-	return p.file.Made.Fresh(ctx, d, commands, state, specs)
+	return p.file.Made.VerifyCurrent(ctx, d, commands, state, specs)
 }
 
 // with adds the plan to a request, and what must be in force for it.

@@ -17,7 +17,7 @@ import (
 // file is taken only by the digest of what it says.
 func FuzzReadPlanFile(f *testing.F) {
 	file := planFile{Plans: []plan.Plan{{Pipeline: "p", Modules: []plan.Module{{Name: "m"}}}}, Made: &PlanOrigin{Version: "v", Generations: map[string]int{"p": 1}}}
-	sealed, err := Sealed(&file, file.Made)
+	sealed, err := MarshalSealed(&file, file.Made)
 	require.NoError(f, err)
 	f.Add(sealed, uint(0), uint(0))
 	f.Add([]byte("q"), uint(30), uint(1))

@@ -269,7 +269,7 @@ func (f *planFlags) keep(all Plans) (changed bool, err error) {
 			return false, fmt.Errorf("%s holds something else than plans (%w); name another file with --out", f.out, err)
 		}
 	}
-	text, err := Sealed(all, all.Made)
+	text, err := MarshalSealed(all, all.Made)
 	if err != nil {
 		return false, err
 	}
@@ -288,7 +288,7 @@ func (f *planFlags) made(ctx context.Context, x *Declaration, paths []string, sp
 	if err != nil {
 		return nil, err
 	}
-	return m, f.state.With(ctx, func(commands *control.Control) error { return m.Look(ctx, commands, specs) })
+	return m, f.state.With(ctx, func(commands *control.Control) error { return m.RecordGenerations(ctx, commands, specs) })
 }
 
 // differs says whether the plans change what runs; where nothing is known of

@@ -54,8 +54,8 @@ func newPlanOrigin(x *Declaration, f *PlanningFlags, paths []string, specs []sch
 	return m, nil
 }
 
-// Look notes which generations of the services are in force.
-func (m *PlanOrigin) Look(ctx context.Context, commands *control.Control, specs []scheduler.Spec) (err error) {
+// RecordGenerations notes which generations of the services are in force.
+func (m *PlanOrigin) RecordGenerations(ctx context.Context, commands *control.Control, specs []scheduler.Spec) (err error) {
 	m.Generations, err = generations(ctx, commands, specs)
 	return err
 }
@@ -96,8 +96,8 @@ type planFile struct {
 	Made      *PlanOrigin      `json:"made,omitempty"`
 }
 
-// Sealed writes a value with a field Made, which is given the digest of all of it.
-func Sealed(v any, made *PlanOrigin) ([]byte, error) {
+// MarshalSealed writes a value with a field Made, which is given the digest of all of it.
+func MarshalSealed(v any, made *PlanOrigin) ([]byte, error) {
 	made.Digest = ""
 	for range 2 {
 		var text bytes.Buffer
@@ -221,8 +221,8 @@ func (m *PlanOrigin) Declaration(x *Declaration, f *PlanningFlags, state string)
 	return doc, nil
 }
 
-// Fresh says why the plans must not be applied to the system as it is now.
-func (m *PlanOrigin) Fresh(ctx context.Context, d *Deps, commands *control.Control, state string, specs []scheduler.Spec) error {
+// VerifyCurrent returns why the plans must not be applied to the system as it is now.
+func (m *PlanOrigin) VerifyCurrent(ctx context.Context, d *Deps, commands *control.Control, state string, specs []scheduler.Spec) error {
 	now, err := generations(ctx, commands, specs)
 	if err != nil {
 		return err

@@ -229,7 +229,7 @@ func withTemporal(d *Deps, c *cobra.Command, run func(context.Context, client.Cl
 
 // warnOfFewDescriptors says when the process may have few files and connections open.
 func warnOfFewDescriptors(d *Deps) {
-	if few := listen.Few(); few != "" {
+	if few := listen.WarnFewDescriptors(); few != "" {
 		fmt.Fprintln(d.Stderr, few)
 	}
 }

@@ -48,13 +48,13 @@ type Controller struct {
 	lanes    []lane     // of Fits
 }
 
-// After makes a Controller that gives numbers above n, so that another can take its
+// NewAfter makes a Controller that gives numbers above n, so that another can take its
 // services over.
-func After(n int) Controller { return Controller{last: n} }
+func NewAfter(n int) Controller { return Controller{last: n} }
 
-// Take takes over the services of another, whose numbers differ from its own: from now on
+// Merge takes over the services of another, whose numbers differ from its own: from now on
 // they count with each other.
-func (c *Controller) Take(other *Controller) {
+func (c *Controller) Merge(other *Controller) {
 	c.services = append(c.services, other.services...)
 	slices.SortFunc(c.services, func(a, b *service) int { return cmp.Compare(a.number, b.number) })
 	c.last, other.services = max(c.last, other.last), nil
@@ -205,7 +205,7 @@ func (c *Controller) Admit(now Time, number int, deadline Time) bool {
 }
 
 // Enter notes that the work of a request that was admitted is counted by its items
-// from now on: Wait has been told of the first, or it has ended without any.
+// from now on: AddWaiting has been told of the first, or it has ended without any.
 func (c *Controller) Enter(number int) {
 	if s := c.of(number); s != nil {
 		s.unqueued--
@@ -406,7 +406,7 @@ func (s *service) miss(now Time) { s.void = now + tc.VoidFor }
 // promised says whether the plan's promise counts. Once a request has been missed
 // all the same, or clearly more come than planned for, what it takes for granted does not hold.
 func (s *service) promised(now Time) bool {
-	return s.Promised && now >= s.void && !tc.Beyond(s.meter.Rate, s.Rate)
+	return s.Promised && now >= s.void && !tc.ExceedsPlannedRate(s.meter.Rate, s.Rate)
 }
 
 // pressure is how far more comes than the devices can do, in full batches: from 0 while they
@@ -424,8 +424,8 @@ func (s *service) slowest() float64 {
 	return most
 }
 
-// Wait adds n items to those that wait at a module, or takes -n away.
-func (c *Controller) Wait(number, module, n int) {
+// AddWaiting adds n items to those that wait at a module, or takes -n away.
+func (c *Controller) AddWaiting(number, module, n int) {
 	if s := c.of(number); s != nil {
 		s.modules[module].waiting += n
 	}

@@ -55,7 +55,7 @@ func TestChargesARequestWhenItIsAdmitted(t *testing.T) {
 
 // enter puts the first item of a request that was admitted into a queue.
 func (c *Controller) enter(number, module int) {
-	c.Wait(number, module, 1)
+	c.AddWaiting(number, module, 1)
 	c.Enter(number)
 }
 
@@ -121,7 +121,7 @@ func TestCountsWorkOfModulesBelow(t *testing.T) {
 	assert.Equal(t, 6, taken, "the second device needs 30 ms for each, and 10 ms more for its last batch")
 	c.Start(0, n, 0, 0, 1)
 	c.Returned(n, 0, 1, 0)
-	c.Wait(n, 1, 3)
+	c.AddWaiting(n, 1, 3)
 	assert.False(t, c.Admit(0, n, 200*ms), "what has moved on still waits there")
 	c.Start(0, n, 1, 0, 3)
 	c.Returned(n, 1, 3, 0)
@@ -230,7 +230,7 @@ func TestCountsBalance(t *testing.T) {
 				c.Start(0, n, 0, 0, 1)
 				c.Returned(n, 0, 1, 0)
 			} else {
-				c.Wait(n, 0, -1)
+				c.AddWaiting(n, 0, -1)
 			}
 			c.Leave(now, n, r.due, rapid.SampledFrom([]End{InTime, GivenUp, Late}).Draw(t, "end of it"))
 		}

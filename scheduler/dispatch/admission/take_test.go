@@ -17,7 +17,7 @@ func TestTakenServicesCountAsIfTheyHadBeenHere(t *testing.T) {
 			return Service{SLO: 100 * time.Millisecond, Modules: []Module{{Items: 1, Groups: []Group{{Share: 1, Durations: []Time{20 * time.Millisecond}, Devices: []int{device}}}}}}
 		}
 		var whole, first Controller
-		second := After(1000)
+		second := NewAfter(1000)
 		one, two := whole.Add(service(1)), whole.Add(service(2))
 		parts := []*Controller{&first, &second}
 		numbers := []int{first.Add(service(1)), second.Add(service(2))}
@@ -44,7 +44,7 @@ func TestTakenServicesCountAsIfTheyHadBeenHere(t *testing.T) {
 				}
 			default:
 				if parts[0] != parts[1] {
-					first.Take(&second)
+					first.Merge(&second)
 					parts[1] = &first
 				}
 			}

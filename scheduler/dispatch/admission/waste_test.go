@@ -63,7 +63,7 @@ func TestFitsAgainstATwin(t *testing.T) {
 		if running == devices {
 			waiting = rapid.IntRange(0, 6).Draw(t, "waiting")
 		}
-		c.Wait(n, 0, running+waiting)
+		c.AddWaiting(n, 0, running+waiting)
 		free := make([]Time, devices)
 		const now = 10 * ms
 		for d := range free {
@@ -97,7 +97,7 @@ func TestFitsAgainstATwin(t *testing.T) {
 func TestWhatHasEndedDoesNotCountForFits(t *testing.T) {
 	var c Controller
 	n := c.Add(single(100 * ms))
-	c.Wait(n, 0, 7)
+	c.AddWaiting(n, 0, 7)
 	c.Start(0, n, 0, 0, 4)
 	assert.False(t, c.Fits(0, n, 0, 1, 29*ms))
 	assert.True(t, c.Fits(0, n, 0, 1, 30*ms), "behind what runs, with what waits")

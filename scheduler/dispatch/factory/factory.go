@@ -128,7 +128,7 @@ func (m Module) Spec() (Spec, error) {
 	}
 	model := shared.Model{SLO: m.SLO, Rate: m.Rate}
 	for _, g := range m.Groups {
-		model.Groups = append(model.Groups, g.Table())
+		model.Groups = append(model.Groups, g.DurationTable())
 	}
 	if len(model.Groups) > 0 {
 		model.Durations = model.Groups[0]

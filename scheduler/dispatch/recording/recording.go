@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 )
 
-// Version is that of the format.
-const Version = 2
+// version is that of the format.
+const version = 2
 
 const magic = "HARPREC"
 
@@ -39,7 +39,7 @@ type Station struct {
 
 // Append writes the recording.
 func (r Recording) Append(b []byte) ([]byte, error) {
-	b = append(append(b, magic...), Version)
+	b = append(append(b, magic...), version)
 	frames := 0
 	add := func(letter byte, content []byte) {
 		b = append(b, letter)
@@ -80,8 +80,8 @@ func Parse(b []byte) (Recording, error) {
 	switch {
 	case len(b) < len(magic)+1 || string(b[:len(magic)]) != magic:
 		return r, fmt.Errorf("this is no recording of harpagon: a recording begins with %s", magic)
-	case b[len(magic)] != Version:
-		return r, fmt.Errorf("the recording has version %d of the format; this harpagon reads version %d. Replay it with the version that recorded it", b[len(magic)], Version)
+	case b[len(magic)] != version:
+		return r, fmt.Errorf("the recording has version %d of the format; this harpagon reads version %d. Replay it with the version that recorded it", b[len(magic)], version)
 	}
 	p := parser{rest: b[len(magic)+1:], all: len(b)}
 	for !p.ended {

@@ -50,7 +50,7 @@ func New(o Options) dispatch.Policy {
 }
 
 func newGroup(o tc.Group, batches bool) group {
-	g := group{batch: max(1, o.Batch), durations: o.Rising()}
+	g := group{batch: max(1, o.Batch), durations: o.MonotoneDurations()}
 	if g.collect = g.full(); batches {
 		g.collect = max(0, o.Window)
 	}

@@ -70,7 +70,7 @@ func (m *machines) step(t require.TestingT, ev dispatch.Event) {
 			g := m.of[a.Executor]
 			require.Equal(t, g, a.Group)
 			require.LessOrEqual(t, len(a.Batch), m.groups[g].Batch)
-			end := m.now + m.groups[g].Table()[len(a.Batch)-1]
+			end := m.now + m.groups[g].DurationTable()[len(a.Batch)-1]
 			for _, id := range a.Batch {
 				r, ok := m.due[id]
 				require.True(t, ok, "request %d does not wait", id)

@@ -11,7 +11,7 @@
 //	clockwork.go, nexus.go  baselines
 //	options.go              makes one by name
 //
-// UpperLimit in experiments bounds what any of them can reach.
+// upperLimit in experiments bounds what any of them can reach.
 package shared
 
 import (

@@ -67,8 +67,8 @@ func (a *Arbiter) Need(user int, at dispatch.Time, r dispatch.Reservation) {
 	}
 }
 
-// Rest notes that no plan needs the executor any more.
-func (a *Arbiter) Rest(user int) { a.Need(user, never, dispatch.Reservation{}) }
+// NeedNothing notes that no plan needs the executor any more.
+func (a *Arbiter) NeedNothing(user int) { a.Need(user, never, dispatch.Reservation{}) }
 
 // updateSlack finds out how much delay the groups on the device can bear together.
 func (a *Arbiter) updateSlack() {

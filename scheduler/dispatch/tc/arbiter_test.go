@@ -48,7 +48,7 @@ func TestArbiterTakesWhatItsGroupsBear(t *testing.T) {
 	ok, again := d.Ask(c, 0, 10*ms+1, 0, false)
 	assert.False(t, ok, "a could be late")
 	assert.Equal(t, dispatch.Time(1), again)
-	d.Rest(a)
+	d.NeedNothing(a)
 	ok, _ = d.Ask(c, 0, 80*ms, 0, false)
 	assert.True(t, ok, "b alone has 80 ms to spare")
 }

@@ -234,15 +234,15 @@ func (p *tc) noteDrops(actions []dispatch.Action) {
 // Then it is tried again for as long, whoever is late: devices that are used to the full keep
 // up by the schedule of the plan only, and what waits from before is late at first.
 func (p *tc) voidIfBroken() {
-	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || Beyond(p.meter.Rate, p.declared)) {
+	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || ExceedsPlannedRate(p.meter.Rate, p.declared)) {
 		p.void = p.now + VoidFor
 		p.trial = p.void + VoidFor
 	}
 	p.missed = false
 }
 
-// Beyond says whether clearly more requests a second come than a plan is for; 0 is not known.
-func Beyond(rate, declared float64) bool {
+// ExceedsPlannedRate reports whether clearly more requests a second come than a plan is for; 0 is not known.
+func ExceedsPlannedRate(rate, declared float64) bool {
 	return declared > 0 && rate > beyondShare*declared+beyondRate
 }
 

@@ -102,17 +102,17 @@ type Group struct {
 	Durations []time.Duration
 }
 
-// Table is how long a batch of each size takes in the group.
-func (g Group) Table() []time.Duration {
+// DurationTable is how long a batch of each size takes in the group.
+func (g Group) DurationTable() []time.Duration {
 	if len(g.Durations) > 0 {
 		return g.Durations
 	}
 	return slices.Repeat([]time.Duration{g.Duration}, max(1, g.Batch))
 }
 
-// Rising is how long a batch takes by its size, for every size up to a full batch, none
+// MonotoneDurations is how long a batch takes by its size, for every size up to a full batch, none
 // shorter than a smaller one; at least one, and not negative.
-func (g Group) Rising() []time.Duration {
+func (g Group) MonotoneDurations() []time.Duration {
 	all := make([]time.Duration, max(1, g.Batch))
 	longest := time.Duration(0)
 	for n := range all {
@@ -237,7 +237,7 @@ func newGroup(o Group) group {
 	if g.period == 0 {
 		g.period = g.window
 	}
-	g.durations = o.Rising()
+	g.durations = o.MonotoneDurations()
 	g.needs = dispatch.Reservation{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline, Window: g.window}
 	return g
 }

@@ -100,7 +100,7 @@ func boundWhole(problems []*plan.Prepared, kinds []boundDevice, own [][]split.St
 		if n == nil {
 			return out
 		}
-		if out.Least = math.Max(out.Least, cost); reached() || s.problems[0].Options.Halted() {
+		if out.Least = math.Max(out.Least, cost); reached() || s.problems[0].Options.Stopped() {
 			return out
 		}
 		if !b.refute(n) {

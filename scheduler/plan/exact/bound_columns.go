@@ -96,7 +96,7 @@ type nearness struct {
 func (c *columns) rise(from []float64, known, enough float64, until nearness) (best float64, center []float64) {
 	center = from
 	for t, last := 0, 0; t < columnRounds && t-last <= until.lazy && best < enough; t++ {
-		if c.work > columnWork || c.s.problems[0].Options.Halted() {
+		if c.work > columnWork || c.s.problems[0].Options.Stopped() {
 			break
 		}
 		asked := slices.Clone(center)

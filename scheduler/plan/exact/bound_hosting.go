@@ -96,7 +96,7 @@ func (s *devices) tooFew(n []int) bool {
 
 // refuted says that no placing of the modules that are left helps.
 func (h *hosting) refuted(prices []float64) bool {
-	if h.s.nodes += len(h.modules); h.s.nodes > mostNodes || h.s.problems[0].Options.Halted() {
+	if h.s.nodes += len(h.modules); h.s.nodes > mostNodes || h.s.problems[0].Options.Stopped() {
 		return false
 	}
 	prices = slices.Clone(prices)
@@ -275,7 +275,7 @@ func (h *hosting) cost(prices []float64) (least float64, use []float64) {
 			}
 			costs[m.module] = list.Lower()
 		}
-		sum, budgets := split.Roughly(p, costs, hostBoxes)
+		sum, budgets := split.LeastRough(p, costs, hostBoxes)
 		least += sum
 		for k, list := range runs {
 			if budgets == nil || len(list) == 0 {

@@ -395,7 +395,7 @@ func (r *residents) cost(x *node, all []running, prices []float64) (least float6
 		if x.set == 0 {
 			boxes = mostBoundBoxes
 		}
-		sum, budgets := split.Roughly(p, costs, boxes)
+		sum, budgets := split.LeastRough(p, costs, boxes)
 		least += sum
 		for at := range r.modules {
 			if m := &r.modules[at]; x.set>>at&1 != 0 && m.pipeline == i && budgets != nil {

@@ -144,7 +144,7 @@ func (r *residents) among(set uint) *node {
 
 // spent says that the search has done what it may.
 func (r *residents) spent() bool {
-	return r.priced > mostPriced || r.s.problems[0].Options.Halted()
+	return r.priced > mostPriced || r.s.problems[0].Options.Stopped()
 }
 
 // add opens a node unless it costs as much as is enough.

@@ -106,7 +106,7 @@ func (e *regrouping) fitFrom(takes []time.Duration) bool {
 	return false
 }
 
-// leastSplit is split.Least or split.Roughly.
+// leastSplit is split.Least or split.LeastRough.
 type leastSplit func(p *plan.Prepared, costs []split.Cost, boxes int) (bound float64, budgets []time.Duration)
 
 // round splits the objectives at prices of the groups' devices, where batches take some
@@ -152,7 +152,7 @@ func (e *regrouping) rank(list []grouping, rounds int) {
 		takes, price := e.collecting(), slices.Repeat([]float64{1}, len(e.groups))
 		for range rounds {
 			e.s.work += perRank * len(e.parts)
-			budgets, most, _ := e.round(takes, price, split.Roughly, 1)
+			budgets, most, _ := e.round(takes, price, split.LeastRough, 1)
 			if budgets == nil {
 				break
 			}

@@ -84,7 +84,7 @@ func (r rest) period(window time.Duration) time.Duration {
 	case r.times == 0:
 		return 0
 	}
-	return min(plan.Saturate(window, r.slack), time.Duration(math.Min(float64(window)*r.times, math.MaxInt64/2)))
+	return min(plan.SaturatingAdd(window, r.slack), time.Duration(math.Min(float64(window)*r.times, math.MaxInt64/2)))
 }
 
 // window is the shortest with batches every period.
@@ -299,7 +299,7 @@ func between(h sharedKind, members []int, parts []assignment) (low, high time.Du
 		if shortest == 0 {
 			return 0, 0, false
 		}
-		low, high = plan.Saturate(low, shortest), min(high, parts[i].budget)
+		low, high = plan.SaturatingAdd(low, shortest), min(high, parts[i].budget)
 	}
 	return low, high, low < high
 }

@@ -208,7 +208,7 @@ func (s *packer) halted() bool {
 	if n := len(s.problems); n > 1 {
 		most *= 3 * n
 	}
-	return s.work > most || s.problems[0].Options.Halted()
+	return s.work > most || s.problems[0].Options.Stopped()
 }
 
 // search looks for the cheapest packing, near some splits to begin with, and

@@ -99,7 +99,7 @@ func (p *problem) withWait(takes func(duration float64) float64) ([]time.Duratio
 		}
 		return cost, budget, true
 	}
-	b.Once()
+	b.RunRoot()
 	return b.Found, b.Found != nil
 }
 

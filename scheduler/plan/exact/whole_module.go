@@ -222,7 +222,7 @@ func (w *wholeModule) raise(m *mixture) {
 		w.each(m, nil, 0, func(groups []member) {
 			all = all && refuted(w.Rate, groups[0], groups[1], latency)
 		})
-		if all && *w.effort > 0 && !w.options.Halted() {
+		if all && *w.effort > 0 && !w.options.Stopped() {
 			m.floor = max(m.least, plan.WholeNanoseconds(latency))
 			return
 		}
@@ -258,7 +258,7 @@ func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]m
 			continue
 		}
 		for _, c := range w.kinds[i].configs {
-			if *w.effort <= 0 || w.options.Halted() {
+			if *w.effort <= 0 || w.options.Stopped() {
 				return
 			}
 			w.each(m, append(groups, member{c, m.counts[i]}), i+1, visit)

@@ -23,7 +23,7 @@ type wholeProblem struct {
 // newWhole prepares the search.
 func newWhole(ready *plan.Prepared) *wholeProblem {
 	p := &wholeProblem{Prepared: ready, Modules: make([]*wholeModule, len(ready.Modules)), effort: maxEffort}
-	p.steps = steps{left: maxSteps, ended: ready.Options.Halted}
+	p.steps = steps{left: maxSteps, ended: ready.Options.Stopped}
 	for i, m := range ready.Modules {
 		p.Modules[i] = newModule(m, p)
 	}

@@ -82,7 +82,7 @@ func (p *search) operations(s state, unit []int) []operation {
 	for _, c := range m.Configs {
 		worst := p.worstAt(c, p.rateOf(i))
 		gain := (s.pick[i].Unit() - c.Unit()) * p.rateOf(i)
-		if gain <= plan.CostTolerance*s.pick[i].Unit()*p.rateOf(i) || plan.Saturate(s.around[i], worst) > p.Pipeline.SLO {
+		if gain <= plan.CostTolerance*s.pick[i].Unit()*p.rateOf(i) || plan.SaturatingAdd(s.around[i], worst) > p.Pipeline.SLO {
 			continue
 		}
 		ops = append(ops, operation{at: unit, to: []plan.Config{c}, extra: worst - s.worst[i], gain: gain, ratio: 1 / c.Unit()})
@@ -298,7 +298,7 @@ func (p *search) limits(s state, unit []int, now time.Duration) []time.Duration 
 	for _, i := range unit {
 		for _, c := range p.Modules[i].Configs {
 			worst := p.worstAt(c, p.rateOf(i))
-			if worst > now && plan.Saturate(s.around[i], worst) <= p.Pipeline.SLO {
+			if worst > now && plan.SaturatingAdd(s.around[i], worst) <= p.Pipeline.SLO {
 				limits = append(limits, worst)
 			}
 		}

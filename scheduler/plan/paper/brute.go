@@ -317,7 +317,7 @@ type bruteSearch struct {
 }
 
 func newBruteSearch(ready *plan.Prepared) *bruteSearch {
-	b := &bruteSearch{sets: make([][]plan.Schedule, len(ready.Modules)), end: &deadline{halted: ready.Options.Halted}}
+	b := &bruteSearch{sets: make([][]plan.Schedule, len(ready.Modules)), end: &deadline{halted: ready.Options.Stopped}}
 	for _, p := range []policy{harpagon(), piccolo()} {
 		other := *ready
 		other.Options.Without = append(slices.Clone(ready.Options.Without), p.lacks...)

@@ -49,7 +49,7 @@ func TestRoughlyBoundsEverySplit(t *testing.T) {
 		costs := Costs(proportional(ready, 1))
 		boxes := rapid.IntRange(1, 40).Draw(t, "boxes")
 		bound, split := Least(ready, costs, boxes)
-		rough, _ := Roughly(ready, costs, boxes)
+		rough, _ := LeastRough(ready, costs, boxes)
 		if split == nil {
 			return
 		}

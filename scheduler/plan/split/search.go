@@ -94,13 +94,13 @@ func Least(p *plan.Prepared, costs []Cost, boxes int) (bound float64, budgets []
 	return least(p, costs, boxes, 0)
 }
 
-// Roughly is Least with prices of less precision, in less time: the bound holds,
+// LeastRough is Least with prices of less precision, in less time: the bound holds,
 // since any prices give one, and may be lower.
-func Roughly(p *plan.Prepared, costs []Cost, boxes int) (bound float64, budgets []time.Duration) {
+func LeastRough(p *plan.Prepared, costs []Cost, boxes int) (bound float64, budgets []time.Duration) {
 	return least(p, costs, boxes, rough)
 }
 
-// rough is the precision of Roughly.
+// rough is the precision of LeastRough.
 const rough = 1e-4
 
 func least(p *plan.Prepared, costs []Cost, boxes int, precision float64) (bound float64, budgets []time.Duration) {
@@ -124,7 +124,7 @@ func (b *Search) Run() float64 {
 	b.boxes = append(b.boxes, root)
 	most := cmp.Or(b.Boxes, maxBoxes)
 	for n := 0; len(b.boxes) > 0; n++ {
-		if n >= most || b.work > maxWork || b.p.Options.Halted() {
+		if n >= most || b.work > maxWork || b.p.Options.Stopped() {
 			break
 		}
 		if next := b.pop(); next.bound < b.enough() {
@@ -140,8 +140,8 @@ func (b *Search) Run() float64 {
 	return math.Min(b.lower, b.Best) * b.Scale * (1 - 1e-12)
 }
 
-// Once looks at the root only: a split that is good, without proof.
-func (b *Search) Once() {
+// RunRoot looks at the root only: a split that is good, without proof.
+func (b *Search) RunRoot() {
 	root := box{low: make([]float64, len(b.Costs)), high: make([]float64, len(b.Costs))}
 	for i, f := range b.Costs {
 		root.low[i], root.high[i] = f.Fastest(), b.slo

@@ -108,7 +108,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 		d.lease.server = d.Server
 	}
 	d.servers.Go(func() {
-		_ = listen.Each(life, gateways, func(c net.Conn) {
+		_ = listen.ServeEach(life, gateways, func(c net.Conn) {
 			d.servers.Go(func() { d.serve(life, c, o.Log) })
 		})
 	})

@@ -65,9 +65,9 @@ func TestAGatewayFollowsADispatcherOverTCP(t *testing.T) {
 	defer g.Close()
 	var says heard
 	joined(t, g, d.Addr, o, &says)
-	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
 	d.Stop()
-	require.Eventually(t, func() bool { return !g.Followed("p") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
 }
 
 func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAClientThatComesToADispatcher(t *testing.T) {
 	g := gateway.New(gateway.Options{Dispatched: true})
 	defer g.Close()
 	joined(t, g, d.Addr, secure.Credentials{}, &says)
-	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
 }
 
 // TestADispatchersAddressThatIsAPortForExecutors: gateways listen for executors by gRPC.
@@ -134,7 +134,7 @@ func TestGatewayAndDispatcherOverTLS(t *testing.T) {
 	defer g.Close()
 	var says heard
 	joined(t, g, d.Addr, secure.Credentials{Identity: ours.Identity(t)}, &says)
-	require.Eventually(t, func() bool { return g.Followed("p") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
 	require.Empty(t, says.first())
 
 	for name, c := range map[string]secure.Credentials{
@@ -147,6 +147,6 @@ func TestGatewayAndDispatcherOverTLS(t *testing.T) {
 		joined(t, stranger, d.Addr, c, &refused)
 		require.Eventually(t, func() bool { return refused.first() != "" }, 10*time.Second, time.Millisecond, name)
 		assert.Regexp(t, "certificate|is that the port of a dispatcher|something else answers", refused.first(), name)
-		require.False(t, stranger.Followed("p"), name)
+		require.False(t, stranger.HasDispatcher("p"), name)
 	}
 }

@@ -164,7 +164,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
 	collected.Registry().MustRegister(metrics.Promises(func() map[string]autoscale.Broken { return r.promises.broken(r.Gateway.Services()) }))
-	collected.Keep(r.Gateway.Told)
+	collected.Keep(r.Gateway.ObservedNames)
 	r.front = newFront(r.Gateway)
 	if err := r.listen(life, o, commands); err != nil {
 		r.close()
@@ -220,7 +220,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		mux.Handle(console.Root, httpapi.Counted(bytes, r.console(life, o, commands)))
 		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
 		mux.Handle("/", httpapi.New(r.front, httpapi.Options{
-			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, Crowded: r.Gateway.Crowded, Bytes: bytes,
+			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, RejectEarly: r.Gateway.RejectEarly, Bytes: bytes,
 		}))
 		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
 	}

@@ -193,7 +193,7 @@ func (f *followers) follow(address string) {
 		if err == nil {
 			said = ""
 			unlink := context.AfterFunc(f.life, func() { _ = conn.Close() })
-			err = f.gateway.Follow(conn, f.name, f.credentials.Token, f.patience)
+			err = f.gateway.ServeDispatcher(conn, f.name, f.credentials.Token, f.patience)
 			unlink()
 		}
 		if err != nil && f.life.Err() == nil && err.Error() != said {

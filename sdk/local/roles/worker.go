@@ -130,7 +130,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	held := &activities.Host{
 		Name:       o.Name,
 		Machine:    o.Machine,
-		Executors:  told{Host: host, progress: o.Progress},
+		Executors:  progressReports{Host: host, progress: o.Progress},
 		Store:      activities.ProfileStore{Dir: o.ProfileDir},
 		Signatures: host.Signatures(),
 		Readings:   r.Readings,
@@ -219,20 +219,20 @@ func (r *Worker) close() {
 	r.servers.Wait()
 }
 
-// told is a host that tells what it does.
-type told struct {
+// progressReports is a host that reports what it does.
+type progressReports struct {
 	*executors.Host
 	progress func(string)
 }
 
-func (t told) say(format string, args ...any) {
+func (t progressReports) say(format string, args ...any) {
 	if t.progress != nil {
 		t.progress(fmt.Sprintf(format, args...))
 	}
 }
 
 // Measure tells the points, and whether the machine was calm meanwhile.
-func (t told) Measure(ctx context.Context, m executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
+func (t progressReports) Measure(ctx context.Context, m executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
 	measured := m.Missing(from.Points)
 	points, err := t.Host.Measure(ctx, m, from, tell)
 	if err != nil || len(measured) == 0 {
@@ -250,7 +250,7 @@ func (t told) Measure(ctx context.Context, m executors.MeasureTask, from executo
 }
 
 // RunExecutor tells when the executor is ready, and when its engine breaks.
-func (t told) RunExecutor(ctx context.Context, task executors.Task, o executors.Observer) error {
+func (t progressReports) RunExecutor(ctx context.Context, task executors.Task, o executors.Observer) error {
 	name := task.Slot.Executor
 	o.Attached = func(executors.Status) { t.say("executor %s is ready on %s", name, task.Slot.Device) }
 	o.Reloading = func(_ executors.Status, attempt int, err error) {

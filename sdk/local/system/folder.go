@@ -184,9 +184,9 @@ func (f Folder) remembered() (all []placement.Device, err error) {
 // some at a time.
 const probe = 64 << 10
 
-// Hindrance says why nothing can be written to the folder, where the disk is the reason: it is
+// WriteError returns why nothing can be written to the folder, where the disk is the reason: it is
 // full, may only be read, or fails. Without one, or where this process may not write, it is nil.
-func (f Folder) Hindrance() error {
+func (f Folder) WriteError() error {
 	file, err := os.CreateTemp(string(f), ".room-*")
 	if err == nil {
 		_, err = file.Write(make([]byte, probe))
@@ -203,7 +203,7 @@ func (f Folder) Hindrance() error {
 
 // Explain adds to an error that the disk of the folder may be its reason.
 func (f Folder) Explain(err error) error {
-	if why := f.Hindrance(); err != nil && why != nil && !errors.Is(err, errors.Unwrap(why)) {
+	if why := f.WriteError(); err != nil && why != nil && !errors.Is(err, errors.Unwrap(why)) {
 		return fmt.Errorf("%w (%w)", why, err)
 	}
 	return err

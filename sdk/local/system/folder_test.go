@@ -103,11 +103,11 @@ func TestFolderSaysThatItsDiskIsFull(t *testing.T) {
 			d := testkit.NewDisk(t)
 			f := Folder(d.Folder)
 			late := errors.New("context deadline exceeded")
-			require.NoError(t, f.Hindrance())
+			require.NoError(t, f.WriteError())
 			require.Equal(t, late, f.Explain(late))
 			require.NoError(t, f.Explain(nil))
 			require.NoError(t, fault.Begin(d))
-			require.ErrorContains(t, f.Hindrance(), "nothing can be written to the state folder "+d.Folder)
+			require.ErrorContains(t, f.WriteError(), "nothing can be written to the state folder "+d.Folder)
 			require.ErrorIs(t, f.Explain(late), late)
 			require.ErrorContains(t, f.Explain(late), "nothing can be written")
 			require.NoError(t, f.Explain(nil))
@@ -115,7 +115,7 @@ func TestFolderSaysThatItsDiskIsFull(t *testing.T) {
 			require.ErrorContains(t, err, d.Folder)
 			require.NotContains(t, err.Error(), "control role")
 			require.NoError(t, fault.End(d))
-			require.NoError(t, f.Hindrance())
+			require.NoError(t, f.WriteError())
 			left, err := os.ReadDir(d.Folder)
 			require.NoError(t, err)
 			for _, e := range left {
@@ -123,7 +123,7 @@ func TestFolderSaysThatItsDiskIsFull(t *testing.T) {
 			}
 		})
 	}
-	require.NoError(t, Folder(filepath.Join(t.TempDir(), "none")).Hindrance(), "a folder that is not there is no full disk")
+	require.NoError(t, Folder(filepath.Join(t.TempDir(), "none")).WriteError(), "a folder that is not there is no full disk")
 }
 
 func TestDamagedFilesAreNamed(t *testing.T) {

@@ -121,7 +121,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	if err := listen.Free(o.HTTPAddr, o.GRPCAddr, ui, o.StoreAddr); err != nil {
 		return err // before what takes a while
 	}
-	if err := s.folder.Hindrance(); err != nil {
+	if err := s.folder.WriteError(); err != nil {
 		return err
 	}
 	if s.engines, err = osutil.OpenLog(s.folder.log("engines")); err != nil {
@@ -308,7 +308,7 @@ func Control(c client.Client, o Options) *control.Control {
 	}
 	var hindrance func() error
 	if o.StateDir != "" && !External(o.Environ) {
-		hindrance = Folder(o.StateDir).Hindrance
+		hindrance = Folder(o.StateDir).WriteError
 	}
 	return control.New(c, control.Options{
 		Poll: 50 * time.Millisecond, Hindrance: hindrance,

@@ -191,7 +191,7 @@ func (c *Client) where() string {
 // explain makes a status typed.
 func (c *Client) explain(ctx context.Context, s *sending, err error) error {
 	e := DecodeError(err)
-	e.Reason = oip.Hide(e.Reason, c.options.Token)
+	e.Reason = oip.HideToken(e.Reason, c.options.Token)
 	answered := s.told || len(s.trailer) > 0 // headers alone are no answer: the server may die behind them
 	switch code := status.Code(err); {
 	case answered && code == codes.Internal && e.Reason == "":
@@ -204,7 +204,7 @@ func (c *Client) explain(ctx context.Context, s *sending, err error) error {
 	case code == codes.Unavailable && c.options.Broken != nil:
 		return c.options.Broken(s.sent, errors.New(e.Reason))
 	case code == codes.Unavailable && s.sent:
-		return oip.Lost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %s", c.where(), e.Reason))
+		return oip.WrapLost(wire.Errorf(wire.CodeUnavailable, "", "the server at %s ended the connection: %s", c.where(), e.Reason))
 	case code == codes.Unavailable:
 		e.Reason = "no server answers at " + c.where() + ": " + e.Reason
 	}

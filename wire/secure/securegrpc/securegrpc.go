@@ -60,9 +60,9 @@ func Admits(ctx context.Context, g secure.Guard) bool {
 	return g.Admits(tokens(ctx), state)
 }
 
-// Who is whose token the caller has shown; nil for the one that all share, or none.
-func Who(ctx context.Context, g secure.Guard) *wire.Tenant {
-	return g.Who(tokens(ctx))
+// Tenant is whose token the caller has shown; nil for the one that all share, or none.
+func Tenant(ctx context.Context, g secure.Guard) *wire.Tenant {
+	return g.Tenant(tokens(ctx))
 }
 
 // tokens are those that came with a call; the rest of what came with it is not copied.
