@@ -59,7 +59,7 @@ type Host struct {
 	// Leaving is called when the fleet has the host leave; may be nil.
 	Leaving func()
 
-	// Presence tells whether the fleet holds the host.
+	// Presence reports whether the fleet holds the host.
 	Presence Presence
 
 	mu      sync.Mutex

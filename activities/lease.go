@@ -30,7 +30,7 @@ var (
 type Pulse func(ctx context.Context, token []byte, details any) error
 
 // ClientPulse heartbeats through the client. Unlike activity.RecordHeartbeat,
-// which batches and swallows errors, it tells whether the server has heard. What somebody has paused goes
+// which batches and swallows errors, it reports whether the server has heard. What somebody has paused goes
 // on with another attempt.
 func ClientPulse(c client.Client) Pulse {
 	return func(ctx context.Context, token []byte, details any) error {
@@ -48,7 +48,7 @@ func ClientPulse(c client.Client) Pulse {
 	}
 }
 
-// over says whether the workflow of an activity has ended, as far as the server answers. It
+// over reports whether the workflow of an activity has ended, as far as the server answers. It
 // gives up an attempt, too, where the next one is about to be offered.
 func over(ctx context.Context, c client.Client) bool {
 	of := activity.GetInfo(ctx).WorkflowExecution
@@ -147,7 +147,7 @@ const (
 	KindProvisioner Kind = "provisioner" // makes hosts of the hardware that it is named after
 )
 
-// Presence tells whether the fleet holds a member of this process. The zero value
+// Presence reports whether the fleet holds a member of this process. The zero value
 // is one that is not held.
 type Presence struct {
 	attempts atomic.Int32

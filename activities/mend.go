@@ -24,7 +24,7 @@ import (
 // What people do to workflows at the server, in its UI or by its command line, and what a
 // workflow can not see of itself: these activities look at workflows from outside.
 
-// Goes says whether a workflow of that status goes on; one that is paused does.
+// Goes reports whether a workflow of that status goes on; one that is paused does.
 func Goes(s enumspb.WorkflowExecutionStatus) bool {
 	return s == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || s == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
 }

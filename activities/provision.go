@@ -148,7 +148,7 @@ func (p *Provisioner) do(life context.Context, a autoscale.HostAction) error {
 	}
 }
 
-// holds says whether the fleet knows the process as the member.
+// holds reports whether the fleet knows the process as the member.
 func (v FleetView) holds(m Member) bool {
 	for _, other := range OfKind(v.Members, m.Kind) {
 		if other.Name == m.Name {
@@ -193,7 +193,7 @@ func (v FleetView) seen(hardware string, all []made.HostRecord) autoscale.HostsS
 	return s
 }
 
-// used says whether a service has reserved the device.
+// used reports whether a service has reserved the device.
 func (v FleetView) used(d placement.Device) bool {
 	for _, slots := range v.Reserved {
 		for i := range slots {

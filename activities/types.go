@@ -88,7 +88,7 @@ func (v FleetView) Offers() (all []scheduler.Offer) {
 	return all
 }
 
-// Provisioned says whether the host is one that a provisioner may end.
+// Provisioned reports whether the host is one that a provisioner may end.
 func (v FleetView) Provisioned(host string) bool {
 	return slices.ContainsFunc(OfKind(v.Members, KindProvisioner), func(m Member) bool {
 		_, ok := autoscale.HostNumber(m.Offer.Hardware, host)
@@ -121,7 +121,7 @@ func OfKind(all []Member, kind Kind) (some []Member) {
 	return some
 }
 
-// Taken says whether another process is in the fleet under a member's name.
+// Taken reports whether another process is in the fleet under a member's name.
 func (v FleetView) Taken(m Member) bool {
 	return slices.ContainsFunc(v.Members, func(other Member) bool {
 		return other.Kind == m.Kind && other.Name == m.Name && other.Instance != m.Instance
@@ -176,7 +176,7 @@ func (v FleetView) Near() string {
 	return v.Hosts[0].Name
 }
 
-// Uses says whether a service has reserved a device of the host.
+// Uses reports whether a service has reserved a device of the host.
 func (v FleetView) Uses(host string) bool {
 	for _, slots := range v.Reserved {
 		if slices.ContainsFunc(slots, func(s placement.Slot) bool { return s.Host == host }) {

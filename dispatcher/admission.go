@@ -74,7 +74,7 @@ func (a *account) join(other *account) *account {
 // function's or a cluster's, whose policy gives up requests by itself.
 const unguarded = 0
 
-// decidesElsewhere says whether another dispatcher decides for a deployment.
+// decidesElsewhere reports whether another dispatcher decides for a deployment.
 func (d *Dispatcher) decidesElsewhere(of *placement.Deployment) bool {
 	return d.options.Elsewhere && of.Function == nil
 }
@@ -162,7 +162,7 @@ func (d *Dispatcher) Reject(g *Generation, now dispatch.Time) {
 	a.control.Reject(now, g.number)
 }
 
-// Fits says whether n items of a request, of which this is the first, can be in time at
+// Fits reports whether n items of a request, of which this is the first, can be in time at
 // their module, where they have not come to yet.
 func (d *Dispatcher) Fits(it *Item, n int) bool {
 	r := it.Request

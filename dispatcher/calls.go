@@ -69,7 +69,7 @@ func (s *station) offerLanes(now dispatch.Time, fx []effect) []effect {
 }
 
 // classify finds the class by which the policy knows the item's application, or its
-// module in a cluster, and says whether there is one. The station's lock is held.
+// module in a cluster, and reports whether there is one. The station's lock is held.
 func (s *station) classify(it *Item) bool {
 	it.stats = &s.stats
 	switch {

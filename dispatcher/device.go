@@ -79,7 +79,7 @@ func (d *device) unstick() {
 	}
 }
 
-// isStuck says whether a batch of the executor's device is stuck and has missed a deadline.
+// isStuck reports whether a batch of the executor's device is stuck and has missed a deadline.
 func (e *Executor) isStuck() bool {
 	e.device.mu.Lock()
 	defer e.device.mu.Unlock()
@@ -278,7 +278,7 @@ func (w *stuckWatch[Batch]) Check() (changed bool) {
 	return w.stuck != was
 }
 
-// Stuck says whether a batch is stuck and has missed a deadline.
+// Stuck reports whether a batch is stuck and has missed a deadline.
 func (w *stuckWatch[Batch]) Stuck() bool { return w.stuck }
 
 // Freed says, once and without the lock, that the last one that was stuck has ended.

@@ -156,7 +156,7 @@ const maxRefusals = 1000
 // Requeue takes in an item anew that has come back without an answer, because its
 // engine or executor was lost: once, for the next may well be lost to the same
 // request. One that no engine has seen is untouched, and may come back more often. It
-// says whether it has taken the item. That is safe, since engines compute and do
+// reports whether it has taken the item. That is safe, since engines compute and do
 // nothing else.
 func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 	if !untouched && it.Attempts > 0 || it.refusals >= maxRefusals {

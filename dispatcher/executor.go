@@ -257,7 +257,7 @@ func (e *Executor) Running() []*Batch {
 	return slices.Clone(e.running)
 }
 
-// SetEpoch notes by which epoch its service is decided, and says whether that is new.
+// SetEpoch notes by which epoch its service is decided, and reports whether that is new.
 func (e *Executor) SetEpoch(epoch uint64) bool {
 	return epoch > 0 && e.epoch.Swap(epoch) != epoch
 }
@@ -269,7 +269,7 @@ func (d *Dispatcher) Executor(name string) *Executor {
 	return d.executors[name]
 }
 
-// Idle says whether the executor holds nothing.
+// Idle reports whether the executor holds nothing.
 func (e *Executor) Idle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -340,7 +340,7 @@ func (e *Executor) rest() {
 	e.device.arbiter.NeedNothing(e.place)
 }
 
-// alone says whether the executor has its device for itself.
+// alone reports whether the executor has its device for itself.
 func (e *Executor) alone() bool {
 	e.device.mu.Lock()
 	defer e.device.mu.Unlock()

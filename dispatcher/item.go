@@ -51,7 +51,7 @@ func (it *Item) ComesAgain(lost bool) {
 	}
 }
 
-// Over says whether the request is over.
+// Over reports whether the request is over.
 func (r *Request) Over() bool { return r.over.Load() }
 
 // Item is the work of one request at one module. A dispatcher holds very many, most of which

@@ -111,7 +111,7 @@ func latest(links []*Link, service string) (best *Link) {
 	return best
 }
 
-// Owned says whether a dispatcher elsewhere decides for the service.
+// Owned reports whether a dispatcher elsewhere decides for the service.
 func (d *Dispatcher) Owned(service string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -39,7 +39,7 @@ func (r ProcessorReading) Since(earlier ProcessorReading) ProcessorUse {
 	return ProcessorUse{Elapsed: elapsed, Cores: r.Cores, Own: cores(own), Others: cores(r.All - earlier.All - own)}
 }
 
-// Known says whether there is anything to tell.
+// Known reports whether there is anything to tell.
 func (u ProcessorUse) Known() bool { return u.Cores > 0 }
 
 // Describe is the use of others as a sentence without a full stop.

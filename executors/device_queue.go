@@ -48,7 +48,7 @@ func (d *deviceQueue) Join() { d.users.Add(1) }
 // Leave ends what Join has begun.
 func (d *deviceQueue) Leave() { d.users.Add(-1) }
 
-// Alone says whether at most one has joined.
+// Alone reports whether at most one has joined.
 func (d *deviceQueue) Alone() bool { return d.users.Load() <= 1 }
 
 // Charge counts a batch.

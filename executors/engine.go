@@ -103,7 +103,7 @@ type Sampler interface {
 // errBatchAxis is what engines say that only know of a first one.
 var errBatchAxis = errors.New("batch_axis is known to the onnxruntime engines only; set engine = \"onnxruntime\", or export the model with the batch first")
 
-// BatchFirst says whether a module has the batch first everywhere, as engines
+// BatchFirst reports whether a module has the batch first everywhere, as engines
 // need that know no other way. The error says what to do.
 func BatchFirst(m pipelines.Module) error {
 	if len(m.BatchAxis) > 0 {

@@ -203,7 +203,7 @@ func (e *LoadError) Unwrap() error { return e.Err }
 // while.
 const quickly = 10 * time.Second
 
-// Again says whether to try once more may help: what was unavailable, such as a
+// Again reports whether to try once more may help: what was unavailable, such as a
 // server or a process that ended, may be there the next time. What an engine
 // refuses it will refuse again.
 func (e *LoadError) Again(attempt int) bool {

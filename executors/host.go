@@ -249,7 +249,7 @@ func byDigest(m pipelines.Module, path string) bool {
 	return slices.ContainsFunc(m.Content, func(f pipelines.File) bool { return f.Path == path && f.Digest != "" })
 }
 
-// within says whether a path leads into one of the folders, also through links.
+// within reports whether a path leads into one of the folders, also through links.
 func within(path string, folders []string) bool {
 	path = resolved(path)
 	return slices.ContainsFunc(folders, func(folder string) bool {

@@ -151,14 +151,14 @@ func (p *lanes) close() {
 // deep is how many batches a lane of an executor holds that takes one ahead.
 const deep = 2
 
-// ahead says whether the executor takes a batch ahead. Where batches run side by
+// ahead reports whether the executor takes a batch ahead. Where batches run side by
 // side, one of them is always there already.
 func (e *executor) ahead() bool {
 	_, ok := e.lanes.all[0].instances[0].(stager)
 	return len(e.lanes.all) == 1 && (ok || len(e.residents) > 1)
 }
 
-// together says whether all residents are in one engine, which computes in the order in
+// together reports whether all residents are in one engine, which computes in the order in
 // which it is given batches.
 func (e *executor) together() bool { return len(e.loadedTogether(0)) == len(e.residents) }
 

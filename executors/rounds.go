@@ -286,7 +286,7 @@ const (
 	calmShare = 0.05
 )
 
-// calm says whether others left the machine alone, as far as known.
+// calm reports whether others left the machine alone, as far as known.
 func (r Round) calm() bool {
 	return r.Others <= max(calmCores, calmShare*float64(r.Cores))
 }
@@ -303,7 +303,7 @@ func (m *measurement) counted() []Round {
 	return all[:half]
 }
 
-// undisturbed says whether half of the rounds were calm.
+// undisturbed reports whether half of the rounds were calm.
 func (m *measurement) undisturbed() bool {
 	return !slices.ContainsFunc(m.counted(), func(r Round) bool { return !r.calm() })
 }

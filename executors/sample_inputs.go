@@ -100,7 +100,7 @@ func source(p pipelines.Pipeline, r pipelines.Ref, signatures pipelines.Signatur
 	return ports[i], true
 }
 
-// splits says whether a scattering module receives one row of the tensor at a
+// splits reports whether a scattering module receives one row of the tensor at a
 // time: its first dimension varies, and the input has one dimension less, or
 // is unknown.
 func splits(port pipelines.Port, own pipelines.Signature, input string) bool {

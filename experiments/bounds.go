@@ -143,7 +143,7 @@ func (b *bounded) around() (above, below []time.Duration) {
 	return above, below
 }
 
-// mayHaveNone says whether a request may have no items in a scope.
+// mayHaveNone reports whether a request may have no items in a scope.
 func (b *bounded) mayHaveNone(scope int32) bool {
 	for ; scope > 0; scope = b.graph.Scopes[scope].Parent {
 		if mean := b.fanout(scope); mean < 1 || b.spread == simulate.SpreadPoisson && mean != math.Floor(mean) {

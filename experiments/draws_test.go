@@ -82,7 +82,7 @@ func TestPlansKeepTheirProofs(t *testing.T) {
 // what it has found by then promises as much as the cheapest plan does.
 const mostAsked = 3000
 
-// provesAll says whether all plans are proven for every request, and there is something to serve.
+// provesAll reports whether all plans are proven for every request, and there is something to serve.
 func provesAll(plans []plan.Plan) bool {
 	return !slices.ContainsFunc(plans, func(p plan.Plan) bool {
 		return p.Status == plan.Infeasible || !p.Sound || p.Proof != plan.EveryRequest

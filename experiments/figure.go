@@ -241,7 +241,7 @@ func (c Cause) covers(r Row) bool {
 	return within(c.Systems, r.System) && within(c.Metrics, r.Metric)
 }
 
-// far says whether the row is far from the printed number.
+// far reports whether the row is far from the printed number.
 func (r Row) far() bool {
 	return r.Paper != nil && *r.Paper != 0 && math.Abs(r.Ours/(*r.Paper)-1) > Far
 }

@@ -367,7 +367,7 @@ func addRegimes(out *Result, list []Regime, tables []Table) {
 		tables[0].Reference, math.Exp(tables[0].distance()), math.Exp(tables[nearest].distance()), len(list), list[nearest].Describe())
 }
 
-// counts says whether the average is one of enough workloads.
+// counts reports whether the average is one of enough workloads.
 func (r *PlanningRow) counts() bool { return 2*r.Compared >= r.Run && r.Compared > 0 }
 
 // distance is how far the averages are from the printed ones: the mean of the absolute

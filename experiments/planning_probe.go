@@ -142,7 +142,7 @@ const (
 
 // Replay cuts batches from an evenly paced stream request by request, as a
 // dispatcher would that gives each request to the open batch that is due first,
-// and says whether every batch of the module was full by its due date, over so
+// and reports whether every batch of the module was full by its due date, over so
 // many requests. Dummy requests are part of the stream. The error names the
 // first batch that was late.
 //
@@ -244,7 +244,7 @@ func earliest(all []collecting, now float64) *collecting {
 	return &all[best]
 }
 
-// several says whether the module has more than one group with requests.
+// several reports whether the module has more than one group with requests.
 func several(m plan.Module) bool {
 	idle := func(g plan.Group) bool { return g.Rate+g.DummyRate <= 0 }
 	return len(slices.DeleteFunc(slices.Clone(m.Groups), idle)) > 1

@@ -290,7 +290,7 @@ func proven(pipe *pipelines.Pipeline, p *plan.Plan) time.Duration {
 	return total
 }
 
-// feasible says whether there is a plan.
+// feasible reports whether there is a plan.
 func (o Outcome) feasible() bool { return o.Status == plan.Optimal || o.Status == plan.Feasible }
 
 // gap is how far the cost may lie above the least possible, as a share of it.

@@ -225,7 +225,7 @@ func weightOf(t *wire.Tenant) (name string, weight float64) {
 	return t.Name, t.Weight
 }
 
-// Any says whether a named token has come yet.
+// Any reports whether a named token has come yet.
 func (s *Tenants) Any() bool { return s.some.Load() }
 
 // Allow counts a request of a tenant, nil for none, against the rate that its token may
@@ -306,7 +306,7 @@ func (s *Service) lost(t *wire.Tenant, now dispatch.Time) {
 	s.shares.Refused(now, name, weight, s.underWay.Load())
 }
 
-// Owed says whether another request would make room for one of the tenant.
+// Owed reports whether another request would make room for one of the tenant.
 func (s *Service) Owed(t *wire.Tenant) bool {
 	if !s.of.Any() {
 		return false

@@ -145,7 +145,7 @@ func cloned(all []wire.NamedTensor) []wire.NamedTensor {
 // as the same: batches of other sizes are summed up in another order.
 const nearly = 1e-3
 
-// alike says whether two answers are the same.
+// alike reports whether two answers are the same.
 func alike(a, b []wire.NamedTensor) bool {
 	return slices.EqualFunc(a, b, func(x, y wire.NamedTensor) bool {
 		if x.Name != y.Name || x.Datatype != y.Datatype || !slices.Equal(x.Shape, y.Shape) {

@@ -337,7 +337,7 @@ func (g *Gateway) register(e *executor) error {
 }
 
 // assignModule finds the module that the current deployment has for the executor, or an
-// older one that may have requests, and says whether it can serve it. Gateway.mu is held.
+// older one that may have requests, and reports whether it can serve it. Gateway.mu is held.
 func (g *Gateway) assignModule(e *executor) bool {
 	all := g.graphsOf(e.hello.Pipeline)
 	fits := len(all) > 0

@@ -162,7 +162,7 @@ func play(t *testing.T, p *script, visits []visit, limit int, change time.Durati
 	return strings.Join(wrong, "\n")
 }
 
-// checkEnd says what is wrong with the end of one request.
+// checkEnd reports what is wrong with the end of one request.
 func checkEnd(d functions.Deployment, a pipelines.Application, v visit, limit int, took time.Duration, r *wire.InferResponse, err error) string {
 	switch e, _ := err.(*wire.Error); {
 	case err != nil && e == nil:

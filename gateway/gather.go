@@ -110,7 +110,7 @@ func split(n *Node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Er
 	return rows, k, nil
 }
 
-// splits says whether input j is one to split: by its rank where the module
+// splits reports whether input j is one to split: by its rank where the module
 // states a shape, else by whether its maker states that the first dimension
 // varies, else by whether it has one.
 func (n *Node) splits(j int, t *wire.Tensor) bool {

@@ -15,7 +15,7 @@ import (
 type Queue interface {
 	Arrive(it *dispatcher.Item)
 	Cancel(it *dispatcher.Item)
-	// Fits says whether n items of a request that have come of one, of which this is the
+	// Fits reports whether n items of a request that have come of one, of which this is the
 	// first, can be in time.
 	Fits(it *dispatcher.Item, n int) bool
 }

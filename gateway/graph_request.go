@@ -191,7 +191,7 @@ func (r *Request) Stuck() dispatch.Time {
 }
 
 // settle ends the request when there is an error or nothing left to wait for.
-// It says whether it has done so just now.
+// It reports whether it has done so just now.
 func (r *Request) settle(it *Item, err *wire.Error) bool {
 	if r.Over() || (err == nil && !r.flow.Done()) {
 		return false

@@ -248,7 +248,7 @@ func (g *Gateway) Release(ctx context.Context, pipelineName string, executors []
 	return nil
 }
 
-// wanted says whether one of the executors serves a module that only requests
+// wanted reports whether one of the executors serves a module that only requests
 // of older generations use, and whether there still are such.
 func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 	g.mu.Lock()
@@ -271,7 +271,7 @@ func (g *Gateway) wanted(pipelineName string, executors []string) bool {
 	return slices.ContainsFunc(executors, retired) && slices.ContainsFunc(all, func(p *pipeline) bool { return slices.ContainsFunc(p.old, busy) })
 }
 
-// uses says whether the current graph has the module. Gateway.mu is held.
+// uses reports whether the current graph has the module. Gateway.mu is held.
 func (p *pipeline) uses(m *Module) bool {
 	for _, used := range p.modules {
 		if used == m {

@@ -149,7 +149,7 @@ type sent struct {
 	became
 }
 
-// in says whether it became that within the time.
+// in reports whether it became that within the time.
 func (s *sent) in(slo time.Duration, b became) bool { return s.became == b && s.took <= slo }
 
 // offer sends requests at an even rate for a while.

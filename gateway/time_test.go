@@ -229,7 +229,7 @@ func TestABatchSurvivesItsExecutorOnce(t *testing.T) {
 	})
 }
 
-// holds says whether an executor has a batch.
+// holds reports whether an executor has a batch.
 func holds(g *Gateway, name string) bool {
 	g.mu.Lock()
 	e := g.executors[name]

@@ -251,7 +251,7 @@ func (v *validator) dispatch(policy, path string) {
 	}
 }
 
-// missing says whether the attribute was not declared, or could not be read.
+// missing reports whether the attribute was not declared, or could not be read.
 func (v *validator) missing(path string) bool {
 	return v.written.Missing != nil && v.written.Missing(path)
 }
@@ -476,7 +476,7 @@ func (v *validator) reachable(p *Pipeline, path string) {
 	}
 }
 
-// lost says whether some reference points at a module that is not there.
+// lost reports whether some reference points at a module that is not there.
 func (v *validator) lost(p *Pipeline) bool {
 	gone := func(r Ref) bool { return r.Module != "" && !v.g.Has(r.Module) || r == Ref{} }
 	for _, o := range p.Outputs {

@@ -230,7 +230,7 @@ func (v *validator) template(p *Provider, path string) {
 	}
 }
 
-// tellsPlatforms says whether CPU and GPU functions have different addresses.
+// tellsPlatforms reports whether CPU and GPU functions have different addresses.
 func tellsPlatforms(has func(string) bool) bool {
 	return has("platform") || has("vcpu") && has("gpu_memory")
 }

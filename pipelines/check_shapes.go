@@ -143,7 +143,7 @@ func (v *validator) source(r Ref, all map[string]Signature, at string) (port Por
 }
 
 // fits compares a tensor with the input that it feeds, after gathering and
-// scattering, and says whether the input is scattered.
+// scattering, and reports whether the input is scattered.
 func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from, to Port, at string) bool {
 	if to.Datatype == "" {
 		return true

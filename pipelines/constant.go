@@ -78,7 +78,7 @@ func datatypeOf(elements []any) string {
 	return "FP32"
 }
 
-// elementFits says whether the datatype holds the element.
+// elementFits reports whether the datatype holds the element.
 func elementFits(e any, datatype string) error {
 	fits := false
 	switch e := e.(type) {

@@ -152,7 +152,7 @@ func (g *GPULine) Max(b int, m float64, d GPUDevice) float64 {
 	return most
 }
 
-// Known says whether a profile was read.
+// Known reports whether a profile was read.
 func (p FunctionProfile) Known() bool { return len(p.CPU) > 0 || p.GPU != nil }
 
 type curveJSON struct {

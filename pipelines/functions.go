@@ -76,7 +76,7 @@ const GridTolerance = 1e-6
 // MaxGrid bounds how many values a grid may have.
 const MaxGrid = 4096
 
-// Empty says whether nothing was declared.
+// Empty reports whether nothing was declared.
 func (g Grid) Empty() bool { return g == Grid{} }
 
 // Len is how many values the grid has.
@@ -94,7 +94,7 @@ func (g Grid) At(i int) float64 {
 	return math.Round((g.Min+float64(i)*g.Step)*digits) / digits
 }
 
-// Has says whether the value is one of the grid's.
+// Has reports whether the value is one of the grid's.
 func (g Grid) Has(x float64) bool {
 	i := math.Round((x - g.Min) / g.Step)
 	return i >= 0 && i < float64(g.Len()) && math.Abs(g.At(int(i))-x) <= GridTolerance*g.Step
@@ -243,7 +243,7 @@ func orDefault[T int | time.Duration](x, otherwise T) T {
 	return otherwise
 }
 
-// BadTemplate says what is wrong with a URL template, empty when nothing is.
+// BadTemplate reports what is wrong with a URL template, empty when nothing is.
 func BadTemplate(template string) string {
 	names := placeholders()
 	matched := regexp.MustCompile(placeholder)

@@ -92,7 +92,7 @@ func (p Pipeline) Planned() Pipeline {
 	return p
 }
 
-// measured says whether the module's profile was measured: it tells a spread, or
+// measured reports whether the module's profile was measured: it tells a spread, or
 // is not on file though there is something to measure.
 func (m *Module) measured() bool {
 	if len(m.Profile.Points) == 0 {
@@ -131,7 +131,7 @@ func (m *Module) noise() float64 {
 
 const HeadroomHint = `a share of the objective, such as "10%"`
 
-// CheckHeadroom says what is wrong with a share, and nothing when it is right.
+// CheckHeadroom reports what is wrong with a share, and nothing when it is right.
 func CheckHeadroom(share float64) string {
 	if share >= 0 && share < 1 {
 		return ""

@@ -73,7 +73,7 @@ type Binding struct {
 	Value any `json:",omitempty"`
 }
 
-// IsConstant says whether the input has a constant.
+// IsConstant reports whether the input has a constant.
 func (b Binding) IsConstant() bool { return b.Value != nil }
 
 // Module is one network (Model) or one processing step (Function). Both may be

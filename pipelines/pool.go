@@ -249,7 +249,7 @@ const (
 // defaultSizes are measured where no sizes are declared.
 func defaultSizes() []int { return []int{1, 4, 16, 64, 256} }
 
-// Emulated says whether the pool has no network and is served by its profile alone.
+// Emulated reports whether the pool has no network and is served by its profile alone.
 func (p *Pool) Emulated() bool { return p.Network.Model == "" && len(p.Network.Command) == 0 }
 
 // Served is the pool as gateway and executors see it: a pipeline of one module,

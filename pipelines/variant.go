@@ -56,7 +56,7 @@ func (p Pipeline) As(choice map[string]string) Pipeline {
 	return p
 }
 
-// Varied says whether some module has variants.
+// Varied reports whether some module has variants.
 func (p *Pipeline) Varied() bool {
 	return slices.ContainsFunc(p.Modules, func(m Module) bool { return len(m.Variants) > 0 })
 }
@@ -71,7 +71,7 @@ func (p *Pipeline) Degrades(hardware []Hardware) bool {
 	})
 }
 
-// mayUse says whether one of the module's networks has a profile on the hardware.
+// mayUse reports whether one of the module's networks has a profile on the hardware.
 func (m *Module) mayUse(hardware string) bool {
 	return (len(m.Hardware) == 0 || slices.Contains(m.Hardware, hardware)) && slices.ContainsFunc(m.Choices(), func(v Variant) bool {
 		return slices.ContainsFunc(v.Profile.Points, func(at Point) bool { return at.Hardware == hardware })

@@ -35,7 +35,7 @@ type Offer struct {
 	Hosts    int // that can be had
 }
 
-// offers says whether more devices of the hardware can be had.
+// offers reports whether more devices of the hardware can be had.
 func (f Fleet) offers(hardware string) bool {
 	return slices.ContainsFunc(f.Offers, func(o Offer) bool { return o.Hardware == hardware && o.Hosts > 0 })
 }

@@ -160,11 +160,11 @@ func baseURL(address string, overTLS bool) (string, error) {
 type Connection interface {
 	Transport
 
-	// Check says whether the gateway is there and takes the token. An error that no
+	// Check reports whether the gateway is there and takes the token. An error that no
 	// answer has brought is one of Unreachable.
 	Check(ctx context.Context) error
 
-	// Live says whether the gateway answers at all.
+	// Live reports whether the gateway answers at all.
 	Live(ctx context.Context) error
 
 	Close() error

@@ -72,7 +72,7 @@ func (r *Result) answer() *wire.InferResponse {
 	return r.response
 }
 
-// OK says whether there is an answer.
+// OK reports whether there is an answer.
 func (r *Result) OK() bool { return r.response != nil }
 
 // Tensor returns an output by name. The error says which outputs there are.

@@ -153,7 +153,7 @@ func fit(p *pipelines.Port, t Tensor) (Tensor, *Error) {
 	return t, nil
 }
 
-// ShapeFits says whether a tensor's shape is the one that a port declares,
+// ShapeFits reports whether a tensor's shape is the one that a port declares,
 // where a dimension below zero stands for any.
 func ShapeFits(want, have []int64) bool {
 	if len(want) != len(have) {

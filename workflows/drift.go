@@ -222,7 +222,7 @@ func (s *service) paceMeasured(ctx workflow.Context, m autoscale.Measures) bool 
 	return len(worth) > 0
 }
 
-// worthReplanning says whether to plan with what a module takes: it is no
+// worthReplanning reports whether to plan with what a module takes: it is no
 // emulation, and the profile that the next plan would use says something else. A
 // profile on file is never taken to be slower than it is: the points are raised
 // to it, and it holds as it is again once executors are as fast as it says.

@@ -90,7 +90,7 @@ func (f *fleet) doubt(ctx workflow.Context, name string) {
 	})
 }
 
-// replaceable says whether another host has devices of every kind that is used there.
+// replaceable reports whether another host has devices of every kind that is used there.
 func (f *fleet) replaceable(name string) bool {
 	for _, service := range workflow.DeterministicKeys(f.Reserved) {
 		for _, s := range f.Reserved[service] {
@@ -102,7 +102,7 @@ func (f *fleet) replaceable(name string) bool {
 	return true
 }
 
-// offered says whether a host other than that one has a device for the slot.
+// offered reports whether a host other than that one has a device for the slot.
 func (f *fleet) offered(s placement.Slot, except string) bool {
 	for _, host := range workflow.DeterministicKeys(f.Hosts) {
 		h := f.Hosts[host]

@@ -67,7 +67,7 @@ func (f *fleet) setReady(key string, ready bool) {
 	}
 }
 
-// serves says whether a dispatched service of the name is known.
+// serves reports whether a dispatched service of the name is known.
 func (f *fleet) serves(service string) bool {
 	for _, id := range workflow.DeterministicKeys(f.Watching) {
 		if name, ok := dispatched(id); ok && name == service {

@@ -20,12 +20,12 @@ const patchSeveral = "gateways"
 // gone; older ones wait until its activity times out.
 const patchLeft = "gateways that left"
 
-// severalGateways says whether a workflow knows of several gateways.
+// severalGateways reports whether a workflow knows of several gateways.
 func severalGateways(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchSeveral, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// gatewayLeft says whether a workflow leaves out gateways that have left.
+// gatewayLeft reports whether a workflow leaves out gateways that have left.
 func gatewayLeft(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchLeft, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
@@ -59,7 +59,7 @@ type gatewayPart struct {
 // errLeft ends the part of a gateway that has left.
 var errLeft = temporal.NewNonRetryableApplicationError("workflows: the gateway has left the fleet, or another process has its name", activities.TypeLeft, nil)
 
-// Ready says whether there is nothing to wait for.
+// Ready reports whether there is nothing to wait for.
 func (p gatewayPart) Ready() bool { return p.Done.IsReady() || p.left != nil && p.left() }
 
 // get waits for the part. Nothing waits for a gateway that has left: its queue is read by
@@ -99,7 +99,7 @@ func beginParts(ctx workflow.Context, all []gatewayQueue, summary string, limit 
 // errNone says that a change needs a gateway, and none is there.
 var errNone = temporal.NewNonRetryableApplicationError("workflows: no gateway has joined the fleet; start one with harpagon gateway", activities.TypeNotReady, nil)
 
-// partsEnded says whether all gateways have done their parts.
+// partsEnded reports whether all gateways have done their parts.
 func partsEnded(parts []gatewayPart) bool {
 	return !slices.ContainsFunc(parts, func(p gatewayPart) bool { return !p.Done.IsReady() })
 }

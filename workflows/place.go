@@ -171,7 +171,7 @@ func (c *hostRequest) Ask(ctx workflow.Context, err error) error {
 	return askForHosts(ctx, activities.WantRequest{Service: c.ID, Version: c.View.Version, Wants: wants}, err)
 }
 
-// keepsHost says whether the service keeps a host that would be ended otherwise.
+// keepsHost reports whether the service keeps a host that would be ended otherwise.
 func (c *hostRequest) keepsHost() bool {
 	return slices.ContainsFunc(c.View.Reserved[c.ID], func(s placement.Slot) bool { return c.View.Provisioned(s.Host) })
 }

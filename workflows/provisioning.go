@@ -23,7 +23,7 @@ const (
 // where no functions are called.
 type functionChange struct{ Before, Next *functions.Deployment }
 
-// Managed says whether there is anything to do for the next plan.
+// Managed reports whether there is anything to do for the next plan.
 func (c functionChange) Managed() bool { return c.Next != nil && c.Next.Provider.Manage }
 
 // Create has what the next plan calls beside what serves.

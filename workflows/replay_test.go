@@ -43,7 +43,7 @@ func TestReplay(t *testing.T) {
 	assert.True(t, healed, "no history begins with durations that were measured while serving")
 }
 
-// continuesHealed says whether the history begins with a state that has durations
+// continuesHealed reports whether the history begins with a state that has durations
 // measured while serving.
 func continuesHealed(t *testing.T, file string) bool {
 	content, err := os.ReadFile(file)

@@ -281,7 +281,7 @@ func (c *change) start(ctx workflow.Context) error {
 		}
 		text, err := json.Marshal(c.input(slot))
 		if err != nil {
-			return bytes // to be started by itself, which says what is wrong
+			return bytes // to be started by itself, which reports what is wrong
 		}
 		return len(text)
 	}

@@ -207,7 +207,7 @@ func (s *service) moveAway(ctx workflow.Context) bool {
 	return true
 }
 
-// hasLost says whether something that runs has ended or lost its host.
+// hasLost reports whether something that runs has ended or lost its host.
 func (s *service) hasLost() bool {
 	return slices.ContainsFunc(s.Running, func(r Running) bool {
 		_, ended := s.Ended[r.Workflow]

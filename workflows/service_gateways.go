@@ -184,7 +184,7 @@ func (s *service) meet(some ...activities.Member) {
 	s.New = slices.Compact(s.New)
 }
 
-// present says whether a gateway is in the fleet still.
+// present reports whether a gateway is in the fleet still.
 func (s *service) present(g activities.Member) bool { return slices.Contains(s.Gateways, g) }
 
 // newcomers says that gateways are to be told what serves.

@@ -210,7 +210,7 @@ func (s Status) Calls() *functions.Measures {
 	return s.Measures.Function
 }
 
-// Promise says what is wrong with the plan and the durations that it stands on, a line
+// Promise reports what is wrong with the plan and the durations that it stands on, a line
 // each, and then what else is to be known of them; it is empty when nothing is.
 func (s Status) Promise() string { return s.Alarms() + s.Remarks() }
 

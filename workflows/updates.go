@@ -230,7 +230,7 @@ func (s *service) checkRemeasure(workflow.Context, string) error {
 	return nil
 }
 
-// SpecFaults says what is wrong with a spec; nil where it may be planned.
+// SpecFaults reports what is wrong with a spec; nil where it may be planned.
 func SpecFaults(s scheduler.Spec) error {
 	if s.Name() == "" {
 		return errors.New("faults: the spec has no service with a name")

@@ -390,7 +390,7 @@ func (s *Server) dismissUnneeded(executor string) {
 	}
 }
 
-// needs says whether the gateway has told of a generation with the executor. Server.mu is
+// needs reports whether the gateway has told of a generation with the executor. Server.mu is
 // held.
 func (p *peer) needs(executor string) bool {
 	for _, g := range p.generations {

@@ -137,7 +137,7 @@ func TestManifestsNameWhatExists(t *testing.T) {
 	}
 }
 
-// checkListens says whether a role may open the addresses that other hosts reach, with a
+// checkListens reports whether a role may open the addresses that other hosts reach, with a
 // token and what its flags say of TLS.
 func checkListens(t *testing.T, where string, args []string) {
 	t.Helper()

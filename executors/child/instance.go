@@ -48,7 +48,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 
 // Stage sends a batch to the child, which computes it as soon as it is done with
 // the one before. The error of a child that cannot take it now is of no interest:
-// Run says what is wrong.
+// Run reports what is wrong.
 func (in *instance) Stage(items [][]wire.Tensor) (func(context.Context) ([][]wire.Tensor, error), error) {
 	if err := in.check(items); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (in *instance) Stage(items [][]wire.Tensor) (func(context.Context) ([][]wir
 	}, nil
 }
 
-// check says what is wrong before anything is sent.
+// check reports what is wrong before anything is sent.
 func (in *instance) check(items [][]wire.Tensor) error {
 	if in.closed.Load() {
 		return in.named(in.gone("it has been closed"))

@@ -168,7 +168,7 @@ func checkHead(t *wire.Tensor) error {
 	return nil
 }
 
-// checkItems says whether the items can be written, before any of them is.
+// checkItems reports whether the items can be written, before any of them is.
 func checkItems(items [][]wire.Tensor) error {
 	for _, item := range items {
 		for i := range item {

@@ -167,7 +167,7 @@ func (s *server) compute(model executors.Instance, items [][]wire.Tensor, part i
 	return results, places, err
 }
 
-// fail answers with an error; the result says whether the line still holds.
+// fail answers with an error; the result reports whether the line still holds.
 func (s *server) fail(err error) error {
 	var e *wire.Error
 	if !errors.As(err, &e) {

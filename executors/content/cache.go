@@ -141,7 +141,7 @@ func (c *Cache) put(ctx context.Context, f pipelines.File, from interface{ Read(
 	return err
 }
 
-// has says whether the file is there and sound. Each is read again once by every
+// has reports whether the file is there and sound. Each is read again once by every
 // process, for a disk forgets, and somebody may have written to it.
 func (c *Cache) has(f pipelines.File) bool {
 	path := c.folder().blob(f.Digest)
@@ -348,7 +348,7 @@ func (c *Cache) linkFiles(root string, names []string, files []pipelines.File) e
 	return err
 }
 
-// whole says whether every file of a tree is the one of the cache.
+// whole reports whether every file of a tree is the one of the cache.
 func (c *Cache) whole(root string, names []string, files []pipelines.File) bool {
 	for i, f := range files {
 		in, err := os.Stat(filepath.Join(root, names[i]))

@@ -27,7 +27,7 @@ type Store interface {
 	// Open gives the content of a digest; the error is an errLacks where the store
 	// does not have it, and anything else where it did not answer.
 	Open(ctx context.Context, digest string) (io.ReadCloser, error)
-	// Has says whether the store has the content.
+	// Has reports whether the store has the content.
 	Has(ctx context.Context, digest string) (bool, error)
 	// Put keeps a file of that digest and size, whose content from gives.
 	Put(ctx context.Context, f pipelines.File, from io.Reader) error

@@ -109,7 +109,7 @@ func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instanc
 	}, nil
 }
 
-// signature says whether it comes from Options.Signatures.
+// signature reports whether it comes from Options.Signatures.
 func (e *engine) signature(m executors.Model) (pipelines.Signature, bool) {
 	if e.options.Signatures != nil {
 		if sig, err := e.options.Signatures(m.Module); err == nil && len(sig.Outputs) > 0 {

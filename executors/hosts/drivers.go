@@ -110,7 +110,7 @@ func (p *processes) said(name string) string {
 	return lastLine(end[:n])
 }
 
-// lives says whether the process on file runs: another that was given its number since
+// lives reports whether the process on file runs: another that was given its number since
 // is not it.
 func lives(of record) bool {
 	return of.PID > 0 && of.Started != "" && began(of.PID) == of.Started

@@ -136,7 +136,7 @@ func (b *provisionerBlock) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d,%d: "+format, append([]any{b.At.Filename, b.At.Start.Line, b.At.Start.Column}, args...)...)
 }
 
-// provisioner says what is wrong with the block, all of it.
+// provisioner reports what is wrong with the block, all of it.
 func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
 	var wrong []error
 	refuse := func(format string, args ...any) { wrong = append(wrong, b.errorf(format, args...)) }

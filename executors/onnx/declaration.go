@@ -156,7 +156,7 @@ func largest(m pipelines.Module) int {
 	return slices.Max(m.Batches)
 }
 
-// names says whether axes are given for tensors that there are.
+// names reports whether axes are given for tensors that there are.
 func (d Declaration) names(axes map[string]int) error {
 	var have []string
 	for _, v := range slices.Concat(d.Inputs, d.Outputs) {

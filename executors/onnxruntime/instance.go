@@ -151,7 +151,7 @@ func (in *instance) runLike(ctx context.Context, items, answers [][]wire.Tensor,
 	return in.split(outputs, max(len(like), in.fixed), like, answers)
 }
 
-// alike says whether two requests may run as one batch: their tensors have the
+// alike reports whether two requests may run as one batch: their tensors have the
 // same shapes, and those that the batch shares hold the same.
 func (in *instance) alike(a, b []wire.Tensor) bool {
 	for j := range a {

@@ -36,7 +36,7 @@ func (p *view) free() {
 	*p = view{}
 }
 
-// inPlace says whether tensors of the kind can lie in memory of ours: scalars and
+// inPlace reports whether tensors of the kind can lie in memory of ours: scalars and
 // strings are copied.
 func inPlace(datatype string, shape []int64) bool { return len(shape) > 0 && datatype != wire.Bytes }
 

@@ -191,7 +191,7 @@ func (s *server) alive() bool {
 	}
 }
 
-// ends says whether the command ends by itself about now.
+// ends reports whether the command ends by itself about now.
 func (s *server) ends() bool {
 	timer := time.NewTimer(s.options.endTime)
 	defer timer.Stop()

@@ -147,7 +147,7 @@ func (h *Host) findEngine(at *place) error {
 	return nil
 }
 
-// fits says whether a declared input is the model's.
+// fits reports whether a declared input is the model's.
 func fits(declared, model pipelines.Port) bool {
 	return declared.Name == model.Name && declared.Datatype == model.Datatype && wire.ShapeFits(model.Shape, declared.Shape)
 }

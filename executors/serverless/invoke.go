@@ -185,7 +185,7 @@ type Outcome struct {
 	Init      time.Duration // of the cold start, where the provider tells
 	Billed    time.Duration // Run, as the provider rounds it
 	Cost      float64       // money, by the declared terms
-	Charged   float64       // money, as the provider says; Told says whether it does
+	Charged   float64       // money, as the provider says; Told reports whether it does
 	Told      bool
 	Elapsed   time.Duration // from the first attempt to the end
 }

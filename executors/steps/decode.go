@@ -146,7 +146,7 @@ func bytesPerPixel(data []byte, m color.Model) int {
 	return each
 }
 
-// progressive says whether a JPEG is: its first frame header decides. What is none counts
+// progressive reports whether a JPEG is: its first frame header decides. What is none counts
 // as one.
 func progressive(data []byte) bool {
 	const first, last, rest = 0xc0, 0xcf, 2

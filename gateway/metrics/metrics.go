@@ -220,7 +220,7 @@ type vector interface {
 	DeletePartialMatch(prometheus.Labels) int
 }
 
-// forget deletes the series of what is gone, and says whether there were any.
+// forget deletes the series of what is gone, and reports whether there were any.
 func (m *Metrics) forget(families []*dto.MetricFamily) (any bool) {
 	m.forgets.Lock()
 	defer m.forgets.Unlock()

@@ -101,7 +101,7 @@ func (k keeping) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 	return k.Sampler.ShouldSample(p)
 }
 
-// wanted says whether a request that ended so is kept whatever the sampler says.
+// wanted reports whether a request that ended so is kept whatever the sampler says.
 func (t *Tracer) wanted(o gateway.Outcome) bool {
 	switch o {
 	case gateway.Late, gateway.Dropped, gateway.Failed:
@@ -139,7 +139,7 @@ func FromEnvironment(ctx context.Context, version string, tell func(string)) (*T
 	return New(o), nil
 }
 
-// asked says whether the environment wants traces.
+// asked reports whether the environment wants traces.
 func asked() (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil

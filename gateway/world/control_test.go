@@ -254,7 +254,7 @@ type livingGateway struct {
 	own     *gateway.Gateway
 }
 
-// same says whether the process still is that gateway.
+// same reports whether the process still is that gateway.
 func (w *world) same(g *gatewayProcess, own *gateway.Gateway) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -400,7 +400,7 @@ func (s *service) enter(ctx context.Context, g *gateway.Gateway) {
 	}
 }
 
-// whole says whether all executors of what is installed live.
+// whole reports whether all executors of what is installed live.
 func (s *service) whole() bool {
 	s.lock()
 	defer s.unlock()

@@ -151,7 +151,7 @@ func (l *link) silentFor(d time.Duration) {
 }
 
 // wait sleeps until the time, and as long as either side or the network between is
-// stopped; it says whether the connection still stands.
+// stopped; it reports whether the connection still stands.
 func (l *link) wait(at time.Time) bool {
 	for {
 		l.mu.Lock()

@@ -149,7 +149,7 @@ func (t *temporalServer) pulse(ctx context.Context, _ []byte, details any) error
 	return nil
 }
 
-// wasCancelled says whether an activity was cancelled, or its workflow was.
+// wasCancelled reports whether an activity was cancelled, or its workflow was.
 func (t *temporalServer) wasCancelled(ctx context.Context) bool {
 	i := activity.GetInfo(ctx)
 	t.mu.Lock()

@@ -78,14 +78,14 @@ type world struct {
 	epoch   uint64                 // the highest that an owner was given
 }
 
-// troubled says whether faults may still happen.
+// troubled reports whether faults may still happen.
 func (w *world) troubled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.calm
 }
 
-// pause sleeps, and says whether the world goes on.
+// pause sleeps, and reports whether the world goes on.
 func (w *world) pause(d time.Duration) bool { return osutil.SleepTimer(w.life, d) == nil }
 
 // gatewayProcess is a gateway that may be killed and started again.
@@ -333,7 +333,7 @@ func (w *world) dial(ctx context.Context, h *hostProcess, address string) (attac
 	return near, nil
 }
 
-// ask is one call by a gateway that is ready; it says whether there was one.
+// ask is one call by a gateway that is ready; it reports whether there was one.
 func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time.Duration, probe bool) bool {
 	w.mu.Lock()
 	var ready []*gatewayProcess

@@ -175,7 +175,7 @@ func (d *Disk) Crowd() error {
 // Free ends what Fill or Crowd did.
 func (d *Disk) Free() error { return os.RemoveAll(d.ballast()) }
 
-// May says whether the disk may be written.
+// May reports whether the disk may be written.
 func (d *Disk) May(written bool) error {
 	option := "remount,ro"
 	if written {

@@ -70,7 +70,7 @@ func (p Process) String() string {
 	return p.Kind
 }
 
-// Random says whether the arrivals are other than even.
+// Random reports whether the arrivals are other than even.
 func (p Process) Random() bool { return p.Kind != "" && p.Kind != pipelines.ArrivalsEven }
 
 // Recorded is the mean rate and the length of a trace or of recorded instants;

@@ -175,7 +175,7 @@ func (r *columns) next() bool {
 	return false
 }
 
-// heading says whether a field is the name of a column: it begins with a letter
+// heading reports whether a field is the name of a column: it begins with a letter
 // and is not one of the words that read as numbers.
 func heading(field string) bool {
 	if field == "" {

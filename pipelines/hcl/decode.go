@@ -75,7 +75,7 @@ func (d *decoder) nearest(diag *hcl.Diagnostic, schema *hcl.BodySchema, there hc
 
 func (d *decoder) place(path string, r hcl.Range) { d.config.ranges[path] = r }
 
-// fresh reports a second block of the same name and says whether it is new.
+// fresh reports a second block of the same name and reports whether it is new.
 func (d *decoder) fresh(path, kind string, b *hcl.Block) bool {
 	name := b.Labels[0]
 	if !d.once(path, b, fmt.Sprintf("The %s %q is declared", kind, name), "") {

@@ -62,7 +62,7 @@ func withColumn(text []byte, at *hcl.Range) []byte {
 	return bytes.Replace(text, []byte(place), fmt.Appendf(nil, "%s, column %d", place, at.Start.Column), 1)
 }
 
-// longLine says whether the line at an offset is too long to be shown.
+// longLine reports whether the line at an offset is too long to be shown.
 func longLine(f *hcl.File, at int) bool {
 	if at > len(f.Bytes) {
 		return false

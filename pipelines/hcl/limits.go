@@ -74,7 +74,7 @@ type meter struct {
 	files int  // bytes
 }
 
-// spend counts a value, and says what is wrong when it, or all work so far, is
+// spend counts a value, and reports what is wrong when it, or all work so far, is
 // too much.
 func (m *meter) spend(v cty.Value) error {
 	n := extent(v, maxValue)

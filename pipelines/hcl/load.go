@@ -208,7 +208,7 @@ func located(all []pipelines.Pipeline) []pipelines.Pipeline {
 	return all
 }
 
-// inGo says whether a program declared what the path leads to.
+// inGo reports whether a program declared what the path leads to.
 func (c *Config) inGo(path string) bool {
 	return slices.ContainsFunc(c.added, func(block string) bool { return path == block || strings.HasPrefix(path, block+".") })
 }

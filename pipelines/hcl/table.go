@@ -26,7 +26,7 @@ type attribute[T any] struct {
 
 	read  func(d *decoder, a *hcl.Attribute, to *T)
 	print func(of *T, empty bool) hclwrite.Tokens // empty: of an empty value, too
-	when  func(of *T) bool                        // says whether it is printed; nil: where it is required or not empty
+	when  func(of *T) bool                        // reports whether it is printed; nil: where it is required or not empty
 }
 
 // attr is an attribute whose value is a field of T.

@@ -175,7 +175,7 @@ func (d *Drift) side(rate float64) int {
 	return 0
 }
 
-// chance says whether what was seen may be the planned rate after all: few
+// chance reports whether what was seen may be the planned rate after all: few
 // requests, or within a few standard deviations of a Poisson count.
 func (d *Drift) chance(held time.Duration) bool {
 	expected := d.Planned * held.Seconds()

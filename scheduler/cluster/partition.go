@@ -274,7 +274,7 @@ func (s *state) step(j int) (looked float64, changed bool) {
 // mostExact bounds the assignments that are enumerated.
 const mostExact = 200_000
 
-// few says whether all assignments can be looked at.
+// few reports whether all assignments can be looked at.
 func (p *PartitionProblem) few() bool {
 	return float64(len(p.Models))*math.Log(float64(p.SubClusters)) <= math.Log(mostExact)
 }

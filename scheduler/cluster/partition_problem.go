@@ -169,12 +169,12 @@ func (s *state) moving(i, to int) float64 {
 	return s.cost[i]
 }
 
-// affordable says whether so much more may be spent on moves.
+// affordable reports whether so much more may be spent on moves.
 func (s *state) affordable(more float64) bool {
 	return s.p.Current == nil || more <= 0 || s.spent+more <= s.p.Moves*(1+partitionRounding)
 }
 
-// fits says whether a sub-cluster holds a model beside its own, without one of
+// fits reports whether a sub-cluster holds a model beside its own, without one of
 // them (-1 for none).
 func (s *state) fits(i, to, without int) bool {
 	r, m := s.sumRate[to]+s.rate[i], s.sumMem[to]+s.static[i]

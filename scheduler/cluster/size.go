@@ -122,7 +122,7 @@ func (s *sizer) size(most int) error {
 	return nil
 }
 
-// attains says whether so many devices attain what is asked for, with 95 %
+// attains reports whether so many devices attain what is asked for, with 95 %
 // confidence.
 func (s *sizer) attains(devices int) (bool, error) {
 	if devices < 1 {

@@ -38,7 +38,7 @@ func (a *Agenda) Reserve(keys int) {
 // Len is how many numbers stand in it.
 func (a *Agenda) Len() int { return len(a.heap) }
 
-// Has says whether the number stands in it.
+// Has reports whether the number stands in it.
 func (a *Agenda) Has(key int32) bool { return a.pos[key] != 0 }
 
 // Next is the earliest time, or Never.

@@ -31,10 +31,10 @@ func NewMeter(hint float64) Meter {
 	return Meter{}
 }
 
-// Known says whether there is a rate to go by.
+// Known reports whether there is a rate to go by.
 func (m *Meter) Known() bool { return m.Samples > 0 && m.Rate > 0 }
 
-// Hit counts an arrival and says whether the rate changed.
+// Hit counts an arrival and reports whether the rate changed.
 func (m *Meter) Hit(now Time) bool {
 	changed := m.roll(now)
 	m.count++
@@ -119,7 +119,7 @@ func (p *Pace) Learn(now, profiled, took, all Time) {
 	p.way += (max(0, all-took) - p.way) / paceWeight
 }
 
-// known says whether what was learned counts: the next batch is given the time that the
+// known reports whether what was learned counts: the next batch is given the time that the
 // last one took.
 func (p *Pace) known(now Time) bool { return p.last > 0 && now-p.last <= paceMemory+p.took }
 

@@ -32,7 +32,7 @@ func NewFleet(groups int) Fleet {
 	return Fleet{Open: make([]bitset, groups), Ups: make([]int, groups)}
 }
 
-// Has says whether the driver speaks of an executor that is up.
+// Has reports whether the driver speaks of an executor that is up.
 func (f *Fleet) Has(id ExecutorID) bool {
 	return id >= 0 && int(id) < len(f.Execs) && f.Execs[id].Up
 }

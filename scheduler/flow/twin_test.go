@@ -26,7 +26,7 @@ type twin struct {
 func key(module string, frame []int) string { return fmt.Sprint(module, frame) }
 
 // frames lists those of a scope below a frame, in order, as far as modules have
-// been split, and says whether these are all.
+// been split, and reports whether these are all.
 func (w *twin) frames(scope []string, under []int) (all [][]int, known bool) {
 	if len(under) == len(scope) {
 		return [][]int{under}, true

@@ -110,7 +110,7 @@ func (o Options) policy() string {
 	return o.Policy
 }
 
-// Check says what is wrong with the options, naming what exists.
+// Check reports what is wrong with the options, naming what exists.
 func (o Options) Check() error {
 	if !slices.Contains(Policies(), o.policy()) {
 		return fmt.Errorf("functions: there is no policy %q; there is %s", o.Policy, strings.Join(Policies(), ", "))
@@ -118,7 +118,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Check says what is wrong with the problem. One that was loaded from HCL and
+// Check reports what is wrong with the problem. One that was loaded from HCL and
 // validated has nothing wrong, save objectives that cannot be met: those are an
 // infeasible plan.
 func (p Problem) Check() error {

@@ -72,7 +72,7 @@ func (s *planner) mergeGPU(groups []cluster) []cluster {
 
 func onGPU(g cluster) bool { return g.offer != nil && g.offer.Platform == GPU }
 
-// merge makes neighbours one group, and says whether that costs less.
+// merge makes neighbours one group, and reports whether that costs less.
 func (s *planner) merge(groups []cluster) (cluster, bool) {
 	if len(groups) < 2 {
 		return cluster{}, false

@@ -47,7 +47,7 @@ type planner struct {
 	stopped   bool        // the search was told to end
 }
 
-// ended says whether the search must end; once it must, it always must.
+// ended reports whether the search must end; once it must, it always must.
 func (s *planner) ended() bool {
 	s.stopped = s.stopped || s.stop != nil && s.stop()
 	return s.stopped

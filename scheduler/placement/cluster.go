@@ -174,12 +174,12 @@ func (r *ClusterRequest) slot(part *Part) Slot {
 	return s
 }
 
-// suits says whether the executor can run on the device.
+// suits reports whether the executor can run on the device.
 func (r *ClusterRequest) suits(s *Slot, d Device) bool {
 	return d.Hardware == s.Hardware && (d.Memory == 0 || s.Memory <= d.Memory)
 }
 
-// runs says whether it does so already.
+// runs reports whether it does so already.
 func (r *ClusterRequest) runs(s *Slot, d Device) bool {
 	at := *s
 	at.Host, at.Device = d.Host, d.Name

@@ -131,7 +131,7 @@ func (r *Request) asRunning(d *demand, least int) int {
 	return least
 }
 
-// serves says whether a running executor can be used for the demand.
+// serves reports whether a running executor can be used for the demand.
 func (r *Request) serves(s *Slot, d *demand) bool {
 	return s.Pipeline == r.Plan.Pipeline && s.Module == d.module && s.Batch == d.config.Batch && s.Concurrency == sideBySide(d.config) &&
 		s.Hardware == d.config.Hardware && s.Engine == d.engine.Engine && s.Model == d.engine.Model

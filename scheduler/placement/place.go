@@ -164,7 +164,7 @@ func (p *packing) stays(r *Request, it item, taken []bool) (slot, device int) {
 	return slot, device
 }
 
-// fits says whether a device takes the item; own is the memory of the running
+// fits reports whether a device takes the item; own is the memory of the running
 // executor that the item would take over.
 func (p *packing) fits(it item, at int, own int64) bool {
 	l := &p.loads[at]
@@ -190,7 +190,7 @@ func (p *packing) choose(it item) int {
 	return best
 }
 
-// freer says whether a device is used less than another, or as much and its host runs
+// freer reports whether a device is used less than another, or as much and its host runs
 // fewer of what is to be placed: so that a host which is lost leaves some elsewhere.
 func (p *packing) freer(items []item, at, other int) bool {
 	if d := p.loads[at].Share - p.loads[other].Share; d < -tolerance || d > tolerance {

@@ -234,7 +234,7 @@ func checkPlacement(t *rapid.T, r Request, p Placement) {
 	}
 }
 
-// others says whether other pipelines alone may have filled a device.
+// others reports whether other pipelines alone may have filled a device.
 func others(r Request, at place) bool {
 	for _, s := range r.Reserved {
 		if s.place() == at {

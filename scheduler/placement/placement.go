@@ -57,7 +57,7 @@ type Slot struct {
 // up in the time that profiles say.
 const Emulated = "emulated"
 
-// Emulates says whether answers of the executor are made up, of one of its modules at least.
+// Emulates reports whether answers of the executor are made up, of one of its modules at least.
 func (s Slot) Emulates() bool { return slices.Contains(strings.Split(s.Engine, "+"), Emulated) }
 
 // EmulatedBy are the modules whose executors make their answers up, each once.
@@ -107,7 +107,7 @@ type Age struct{ Life, Generation int }
 // Age of the deployment.
 func (d *Deployment) Age() Age { return Age{d.Life, d.Generation} }
 
-// Before says whether the age is an earlier one than another. One without a life is taken
+// Before reports whether the age is an earlier one than another. One without a life is taken
 // to be of the same.
 func (a Age) Before(b Age) bool {
 	if a.Life == 0 || a.Life == b.Life {

@@ -151,7 +151,7 @@ func (p *packing) placeUnits(r *Request, units []unit, tasks [][]planning.Task, 
 	return true
 }
 
-// keeps says whether all batches on a device are done in time when the unit runs
+// keeps reports whether all batches on a device are done in time when the unit runs
 // beside what is there.
 func (u *unit) keeps(there []planning.Task) bool {
 	if u.alone {
@@ -173,7 +173,7 @@ func (p *packing) meets(r *Request, u *unit, at int) int {
 	return n
 }
 
-// takes says whether hardware and memory of a device suit all of a unit.
+// takes reports whether hardware and memory of a device suit all of a unit.
 func (p *packing) takes(u *unit, at int) bool {
 	l := &p.loads[at]
 	memory := int64(0)

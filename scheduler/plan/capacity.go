@@ -243,7 +243,7 @@ func (d driver) cheapestExtra(p Problem, first *Plan) (name string, n int, price
 	return name, n, price
 }
 
-// fitsCount says whether the devices that exist hold a plan, as far as is known when the
+// fitsCount reports whether the devices that exist hold a plan, as far as is known when the
 // search must end.
 func (d driver) fitsCount(p Problem) bool {
 	for !d.options.Stopped() {

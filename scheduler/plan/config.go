@@ -147,7 +147,7 @@ func (c Config) Interval() float64 { return c.Duration.Seconds() / float64(c.Con
 // LeastWindow is the shortest window that a plan can state, in seconds.
 const LeastWindow = 1e-9
 
-// multiplexes says whether a machine may run several batches side by side. A
+// multiplexes reports whether a machine may run several batches side by side. A
 // configuration (b, s, d) runs s batches of b at a time, each for d: its
 // throughput is s·b/d, while a batch still collects b requests, so that Theorem
 // 1 stays d + b/w.

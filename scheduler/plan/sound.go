@@ -84,7 +84,7 @@ func (m *Module) widen() bool {
 	return m.Proven <= m.Budget && (len(busy) < 2 || !m.shares() || counted(m.Rate, m.busy()))
 }
 
-// shares says whether a group runs on a shared device. The test of such a device counts batches
+// shares reports whether a group runs on a shared device. The test of such a device counts batches
 // that follow each other one period apart. Where a request may come before the release of its
 // batch, which then starts sooner, they may follow each other faster.
 func (m *Module) shares() bool {
@@ -105,7 +105,7 @@ func (m *Module) demands() (groups []demand.Group, durations []float64) {
 	return groups, durations
 }
 
-// EvenEverywhere says whether an even source reaches every module evenly: no
+// EvenEverywhere reports whether an even source reaches every module evenly: no
 // module scatters, thins out or has a rate of its own.
 func (p *Prepared) EvenEverywhere() bool {
 	for _, m := range p.Pipeline.Modules {
@@ -147,7 +147,7 @@ func SingleMargin(rate float64, groups []Group, latency time.Duration) time.Dura
 	return gap
 }
 
-// counted says whether the groups are known to keep their windows for single requests, however
+// counted reports whether the groups are known to keep their windows for single requests, however
 // many come: where all batches fill, or their schedules begin anew among those that are played.
 func counted(rate float64, groups []Group) bool {
 	schedules, full := make([]demand.Schedule, len(groups)), true

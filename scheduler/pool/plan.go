@@ -77,7 +77,7 @@ type Options struct {
 	Stop func() bool
 }
 
-// Check says what is wrong with the options.
+// Check reports what is wrong with the options.
 func (o Options) Check() error {
 	if o.Policy != "" && !slices.Contains(Policies(), o.Policy) {
 		return fmt.Errorf("there is no policy %q for pools; choose one of %v", o.Policy, Policies())

@@ -65,7 +65,7 @@ func (h *countedSearch) evaluate(i int) float64 {
 	return c.rate
 }
 
-// contains says whether a configuration has at least as many instances of every kind.
+// contains reports whether a configuration has at least as many instances of every kind.
 func contains(whole, part []int) bool {
 	for g, n := range part {
 		if n > whole[g] {

@@ -206,7 +206,7 @@ func (s TrialSearch) allowed(load TrialLoad) int64 {
 	return int64(math.Floor((1 - s.Attainment) * float64(load.Len())))
 }
 
-// Sustains says whether the policy reaches the attainment at the rate.
+// Sustains reports whether the policy reaches the attainment at the rate.
 func (s TrialSearch) Sustains(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64) (bool, error) {
 	r, err := runTrial(p, policy, load, rate, simulate.Options{GiveUp: s.allowed(load)})
 	return r.Misses <= s.allowed(load), err

@@ -175,7 +175,7 @@ func checked(t Times) (Times, string, error) { return t, "", t.Check() }
 // mostVariation is the largest coefficient of variation of a lognormal time.
 const mostVariation = 10
 
-// Check says what is wrong with the times.
+// Check reports what is wrong with the times.
 func (t Times) Check() error {
 	switch {
 	case t.Least < 0 || t.Mean < 0:
@@ -196,7 +196,7 @@ func (t Times) Check() error {
 	return nil
 }
 
-// Random says whether the time is other than constant.
+// Random reports whether the time is other than constant.
 func (t Times) Random() bool { return t.Most > t.Least || t.Variation > 0 || len(t.Measured) > 1 }
 
 // Quantile is the time that a share q of all is not above, 0 < q < 1. Beyond the
@@ -243,7 +243,7 @@ func (d DrawnDelay) Planned() dispatch.Delay {
 	return dispatch.Delay{Control: d.Message.Quantile(plannedShare), PerRequest: d.Request.Quantile(plannedShare)}
 }
 
-// Random says whether the delay differs from batch to batch of one size.
+// Random reports whether the delay differs from batch to batch of one size.
 func (d DrawnDelay) Random() bool { return d.Message.Random() || d.Request.Random() }
 
 // Draw draws the delay of a batch of b.
@@ -256,5 +256,5 @@ func FixedDelay(d dispatch.Delay) DrawnDelay {
 	return DrawnDelay{constantTime(d.Control), constantTime(d.PerRequest)}
 }
 
-// Check says what is wrong with the delay.
+// Check reports what is wrong with the delay.
 func (d DrawnDelay) Check() error { return errors.Join(d.Message.Check(), d.Request.Check()) }

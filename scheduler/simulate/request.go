@@ -196,7 +196,7 @@ func (e *engine) leave(at int32, arrival Time, answered bool) {
 	}
 }
 
-// fits says whether so many items that a request was split into can be in time.
+// fits reports whether so many items that a request was split into can be in time.
 func (e *engine) fits(a *loadState, node int32, k int, arrival Time) bool {
 	return e.admission == nil || e.dropping != "" || e.admission.Fits(e.now, a.number, int(node), k, max(1, arrival+a.slo-a.nodes[node].Keep.Least))
 }

@@ -204,7 +204,7 @@ func (t *tally) arrive(arrival Time) {
 	t.total[t.slice(arrival)]++
 }
 
-// answer counts a request that is answered, and says whether it is in time.
+// answer counts a request that is answered, and reports whether it is in time.
 func (t *tally) answer(arrival, took, slo Time) bool {
 	t.latency.Add(took)
 	if took > slo {

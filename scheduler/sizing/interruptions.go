@@ -159,7 +159,7 @@ func (a away) inProportion(p plan.Problem, o plan.Options) plan.Plan {
 	return out
 }
 
-// bearAll says whether plans that know nothing of interruptions bear them all.
+// bearAll reports whether plans that know nothing of interruptions bear them all.
 func bearAll(problems []plan.Problem, plans []plan.Plan) bool {
 	all := true
 	for i := range plans {

@@ -187,7 +187,7 @@ func (s *sizer) all(spare float64) map[string]float64 {
 }
 
 // try makes a plan and keeps it where it is cheaper than the best and attains
-// the target. It says whether to look at less capacity next: where this attains
+// the target. It reports whether to look at less capacity next: where this attains
 // the target, or costs too much anyway.
 func (s *sizer) try(spare map[string]float64, cut float64) bool {
 	if s.halted() {

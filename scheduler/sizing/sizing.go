@@ -74,7 +74,7 @@ func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 	return alone
 }
 
-// cheaper says whether one way to plan all serves more of them, or as many for less.
+// cheaper reports whether one way to plan all serves more of them, or as many for less.
 func cheaper(a, b []plan.Plan) bool {
 	sum := func(plans []plan.Plan) (served int, cost float64) {
 		for _, p := range plans {

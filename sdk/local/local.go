@@ -16,7 +16,7 @@ type System = system.System
 // Options of a system. Temporal is Apart where it is nil.
 type Options = system.Options
 
-// DeclarationError says what is wrong with a declaration.
+// DeclarationError reports what is wrong with a declaration.
 type DeclarationError = system.DeclarationError
 
 // ChildMain must be called first in main; see system.ChildMain. In a process that Apart

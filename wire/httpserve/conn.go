@@ -178,7 +178,7 @@ func (c *conn) secure() *tls.ConnectionState {
 	return c.tls
 }
 
-// answer has the handler answer a request, and says whether another may follow.
+// answer has the handler answer a request, and reports whether another may follow.
 func (c *conn) answer(r *http.Request) bool {
 	body := &body{in: c.in, left: r.ContentLength, whole: c.leave}
 	r.RemoteAddr, r.TLS, r.Body = c.remote, c.secure(), http.NoBody
@@ -200,7 +200,7 @@ func (c *conn) answer(r *http.Request) bool {
 	return c.drain(body, again)
 }
 
-// handle says whether the handler came to its end, which ends the request's context.
+// handle reports whether the handler came to its end, which ends the request's context.
 func (c *conn) handle(w http.ResponseWriter, r *http.Request) (whole bool) {
 	ctx, cancel := context.WithCancel(c.base)
 	c.server.clients.begin(c.client, cancel)

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watches says whether it can be told that a client is gone.
+// watches reports whether it can be told that a client is gone.
 const watches = true
 
-// gone says whether the other end has closed the connection or sends no more, whatever
+// gone reports whether the other end has closed the connection or sends no more, whatever
 // of it is still to be read.
 func gone(raw syscall.RawConn) bool {
 	left := false

@@ -4,7 +4,7 @@ package httpserve
 
 import "syscall"
 
-// watches says whether it can be told that a client is gone.
+// watches reports whether it can be told that a client is gone.
 const watches = false
 
 func gone(syscall.RawConn) bool { return false }

@@ -42,7 +42,7 @@ func parse(head []byte) *http.Request {
 	return r
 }
 
-// plain says whether a request needs nothing that is net/http's alone, and nothing of it
+// plain reports whether a request needs nothing that is net/http's alone, and nothing of it
 // is for net/http to refuse.
 func plain(r *http.Request) bool {
 	switch {
@@ -215,7 +215,7 @@ func (w *writer) SetWriteDeadline(at time.Time) error {
 	return w.c.SetWriteDeadline(at)
 }
 
-// hasBody says whether the status allows for one.
+// hasBody reports whether the status allows for one.
 func (w *writer) hasBody() bool {
 	return w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }

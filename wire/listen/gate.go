@@ -51,7 +51,7 @@ type gate struct {
 	turns   int
 }
 
-// enter waits for a turn, and says whether it has one to give back.
+// enter waits for a turn, and reports whether it has one to give back.
 func (g *gate) enter(c *gatedConn) bool {
 	g.mu.Lock()
 	if g.free > 0 {

@@ -174,7 +174,7 @@ func (p *Place) Prove() {
 	p.of.forget(p)
 }
 
-// Proven says whether Prove was called.
+// Proven reports whether Prove was called.
 func (p *Place) Proven() bool { return p != nil && p.own.Load() }
 
 // Begin says that a request, which was read to its end, is worked on, until End.

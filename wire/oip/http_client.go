@@ -97,7 +97,7 @@ func (c *Client) Live(ctx context.Context) error {
 	return err
 }
 
-// Ready says whether the model can be asked. The error tells that the server
+// Ready reports whether the model can be asked. The error tells that the server
 // cannot, or that it has no such model.
 func (c *Client) Ready(ctx context.Context, model, version string) (bool, error) {
 	_, _, err := c.do(ctx, http.MethodGet, modelPath(model, version)+"/ready", nil, -1)

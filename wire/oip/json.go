@@ -121,7 +121,7 @@ func (s *scanner) mark(c byte) bool {
 // expect takes a character that must come next.
 func (s *scanner) expect(c byte) { s.odd = !s.mark(c) || s.odd }
 
-// end says whether all was read.
+// end reports whether all was read.
 func (s *scanner) end() bool {
 	s.skip()
 	return !s.odd && len(s.rest) == 0

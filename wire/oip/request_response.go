@@ -19,7 +19,7 @@ type Call struct {
 	Outputs map[string]bool   // by name, where the request says so: as binary data
 }
 
-// AsBinary says whether the output is wanted as binary data.
+// AsBinary reports whether the output is wanted as binary data.
 func (c *Call) AsBinary(output string) bool {
 	if b, ok := c.Outputs[output]; ok {
 		return b

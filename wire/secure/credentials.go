@@ -136,7 +136,7 @@ func digest(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
 // Open says that everybody may come in.
 func (g Guard) Open() bool { return !g.asksToken && g.tokens == nil && !g.asksCertificate }
 
-// Admits says whether the caller may come in, from the headers "authorization" that
+// Admits reports whether the caller may come in, from the headers "authorization" that
 // it sent and the connection; nil where that is without TLS.
 func (g Guard) Admits(authorization []string, conn *tls.ConnectionState) bool {
 	if g.Open() || g.asksCertificate && conn != nil && len(conn.VerifiedChains) > 0 {

@@ -146,7 +146,7 @@ func (i *Identity) AsksCallers() bool { return i != nil && i.files.CA != "" }
 var protocols = []string{"h2", "http/1.1"}
 
 // Server is the configuration of a port: callers may show a certificate of the CA,
-// and Guard says whether they must. It is nil without an identity.
+// and Guard reports whether they must. It is nil without an identity.
 func (i *Identity) Server() (*tls.Config, error) {
 	if i == nil {
 		return nil, nil

@@ -59,7 +59,7 @@ type Named struct {
 	hash   [sha256.Size]byte
 }
 
-// may says whether the token has a scope.
+// may reports whether the token has a scope.
 func (n *Named) may(asked Scope) bool {
 	return slices.ContainsFunc(n.Scopes, func(s Scope) bool { return s.covers(asked) })
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // restored starts the workflow of a service again that somebody has terminated, with what it
-// knew, and says whether it did. One that the fleet does not know, or that somebody has
+// knew, and reports whether it did. One that the fleet does not know, or that somebody has
 // cancelled, or deleted by a command, has ended in good order.
 func (c *Control) restored(ctx context.Context, id string, last *workflowservice.DescribeWorkflowExecutionResponse) (bool, error) {
 	info := last.GetWorkflowExecutionInfo()

@@ -40,7 +40,7 @@ func (c *Control) find(ctx context.Context, name string) (scheduler.Kind, error)
 	return "", fmt.Errorf("%q: %w", name, ErrNotFound)
 }
 
-// runs says whether a service workflow of that ID runs, after it has been started again where
+// runs reports whether a service workflow of that ID runs, after it has been started again where
 // somebody has terminated it. One of another type is an older program's.
 func (c *Control) runs(ctx context.Context, id string) (bool, error) {
 	var d *workflowservice.DescribeWorkflowExecutionResponse

@@ -82,7 +82,7 @@ const (
 // formats lists the endings of file names that Write knows.
 func formats() []string { return []string{".svg", ".png"} }
 
-// Check says whether a picture can be written to a file of this name.
+// Check reports whether a picture can be written to a file of this name.
 func Check(name string) error {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".svg", ".png":

@@ -50,7 +50,7 @@ func (x *Declaration) Load(paths []string) (*hcl.Config, hclv2.Diagnostics, erro
 	return config, diags, nil
 }
 
-// readable says whether anything could be read that can be validated in spite
+// readable reports whether anything could be read that can be validated in spite
 // of errors: where files could not be parsed, what seems to be missing may just
 // not have been read.
 func readable(c *hcl.Config) bool {

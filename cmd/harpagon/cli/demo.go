@@ -387,7 +387,7 @@ func sum(counts map[string]int) (n int) {
 	return n
 }
 
-// verdict writes the findings and says whether the demonstration failed.
+// verdict writes the findings and reports whether the demonstration failed.
 func verdict(all []finding) (text string, failed bool) {
 	var b strings.Builder
 	for _, f := range all {

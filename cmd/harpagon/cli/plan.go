@@ -252,7 +252,7 @@ func (p Plans) infeasible() bool {
 	return slices.ContainsFunc(p.each(), func(one scheduler.Plan) bool { return one.Reason() != "" })
 }
 
-// keep writes the plans to the file of --out and says whether they differ from
+// keep writes the plans to the file of --out and reports whether they differ from
 // what it held.
 func (f *planFlags) keep(all Plans) (changed bool, err error) {
 	if f.out == "" {
@@ -291,7 +291,7 @@ func (f *planFlags) made(ctx context.Context, x *Declaration, paths []string, sp
 	return m, f.state.With(ctx, func(commands *control.Control) error { return m.RecordGenerations(ctx, commands, specs) })
 }
 
-// differs says whether the plans change what runs; where nothing is known of
+// differs reports whether the plans change what runs; where nothing is known of
 // that, whether they need any device.
 func (p Plans) differs() bool {
 	if len(p.Changes) > 0 {

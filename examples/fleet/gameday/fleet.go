@@ -287,7 +287,7 @@ func answers(ctx context.Context, url string) error {
 }
 
 // whole waits until both gateways serve, the executors of both workers are attached to
-// them, and the fleet knows of all; and says whether that came to be.
+// them, and the fleet knows of all; and reports whether that came to be.
 func (f *fleet) whole(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -317,7 +317,7 @@ func (f *fleet) attached(ctx context.Context, gateway string) int {
 	return int(all["harpagon_executors"])
 }
 
-// known says whether the fleet has so many executors of both workers, and both of all others.
+// known reports whether the fleet has so many executors of both workers, and both of all others.
 func (f *fleet) known(ctx context.Context, executors int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -345,7 +345,7 @@ func (f *fleet) known(ctx context.Context, executors int) bool {
 }
 
 // says waits until a process writes a text so often since it has started last, for a
-// minute at most, and says whether it has.
+// minute at most, and reports whether it has.
 func (f *fleet) says(ctx context.Context, name, text string, times int) bool {
 	for range 600 {
 		if strings.Count(f.log(name), text) >= times {

@@ -100,7 +100,7 @@ func (o *options) run(ctx context.Context) error {
 	return l.verdict(done, f.conserved(ctx))
 }
 
-// wait sleeps, and says whether it has slept all of it.
+// wait sleeps, and reports whether it has slept all of it.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

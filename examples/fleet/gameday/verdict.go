@@ -46,7 +46,7 @@ func (t tally) String() string {
 		t.sent, t.inTime, t.late, t.dropped, t.failed, t.untyped, t.wrong)
 }
 
-// well says whether a request was answered rightly and in time.
+// well reports whether a request was answered rightly and in time.
 func (o outcome) well() bool { return o.err == nil && !o.wrong && o.took <= objective }
 
 func (o outcome) ended() time.Time { return o.sent.Add(o.took) }

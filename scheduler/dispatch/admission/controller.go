@@ -185,7 +185,7 @@ func (c *Controller) Remove(number int) {
 	c.services = slices.DeleteFunc(c.services, func(s *service) bool { return s.number == number })
 }
 
-// Admit says whether a request that is due then should be taken in, and counts it
+// Admit reports whether a request that is due then should be taken in, and counts it
 // in if so: Leave counts it out. Until Enter all its work counts as to be done. A
 // deadline of zero is none.
 func (c *Controller) Admit(now Time, number int, deadline Time) bool {
@@ -403,7 +403,7 @@ func (s *service) refuse(now Time) {
 // miss notes that a request is not in time, or not taken in.
 func (s *service) miss(now Time) { s.void = now + tc.VoidFor }
 
-// promised says whether the plan's promise counts. Once a request has been missed
+// promised reports whether the plan's promise counts. Once a request has been missed
 // all the same, or clearly more come than planned for, what it takes for granted does not hold.
 func (s *service) promised(now Time) bool {
 	return s.Promised && now >= s.void && !tc.ExceedsPlannedRate(s.meter.Rate, s.Rate)
@@ -555,6 +555,6 @@ func (s *service) typical(now Time, i int) Time {
 	return least
 }
 
-// forgotten says whether no batch has been learned of for so long that what was is no
+// forgotten reports whether no batch has been learned of for so long that what was is no
 // guide.
 func (m *module) forgotten(now Time) bool { return now-m.last > estimateFor+2*m.typical }

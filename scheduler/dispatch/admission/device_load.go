@@ -51,7 +51,7 @@ func (m *module) takes(now Time, of *Module, group, n int) Time {
 	return m.paces[group].Of(now, table[min(n, len(table))-1])
 }
 
-// Fits says whether the k items that a request has just been split into at a module can be
+// Fits reports whether the k items that a request has just been split into at a module can be
 // in time there, behind what runs, each batch for as long as it has left, and what waits, in
 // full batches. How many there are nobody knew when it came; a request with too many is
 // better given up before the first of them has run. A deadline of zero is none.
@@ -140,7 +140,7 @@ func (s *service) place() {
 	}
 }
 
-// idle says whether at every module each item of a request would find an executor that
+// idle reports whether at every module each item of a request would find an executor that
 // nothing is on: all that is under way are fewer than the batches that run at a time. Such a request
 // needs nothing of what is kept in reserve, and its policies see what is in time.
 func (c *Controller) idle(s *service) bool {
@@ -161,7 +161,7 @@ func (c *Controller) idle(s *service) bool {
 	return true
 }
 
-// uses says whether a module of the service may run on one of the devices.
+// uses reports whether a module of the service may run on one of the devices.
 func (s *service) uses(devices []int) bool {
 	return slices.ContainsFunc(s.modules, func(m module) bool {
 		return slices.ContainsFunc(m.devices, func(d int) bool { return slices.Contains(devices, d) })

@@ -122,7 +122,7 @@ func (s *Shares) Displace(name string, weight float64) *Entry {
 	return e
 }
 
-// Below says whether a caller is clearly below its share: owed half a burst or more.
+// Below reports whether a caller is clearly below its share: owed half a burst or more.
 func (s *Shares) Below(name string, weight float64) bool {
 	return s.of(name, weight).account+burst/2/weight <= s.begun
 }
@@ -154,7 +154,7 @@ func (s *Shares) Refused(now Time, name string, weight float64, underWay int64) 
 	s.full += (float64(underWay) - s.full) * fullStep
 }
 
-// Owed says whether Displace would make room.
+// Owed reports whether Displace would make room.
 func (s *Shares) Owed(name string, weight float64) bool {
 	return s.above(s.of(name, weight).account+1/weight) != nil
 }

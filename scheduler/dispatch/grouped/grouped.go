@@ -41,7 +41,7 @@ type Application struct {
 	SLO     time.Duration // deadline of requests that have none, from arrival; 0 for none
 }
 
-// Check says what is wrong with the options. New mends what Check
+// Check reports what is wrong with the options. New mends what Check
 // refuses.
 func (o Options) Check() error {
 	seen := map[int32]int{}
@@ -323,7 +323,7 @@ func (q *patients) pop() patient {
 	return w
 }
 
-// remove takes out the request of that name and says whether it was there.
+// remove takes out the request of that name and reports whether it was there.
 func (q *patients) remove(id dispatch.RequestID) bool {
 	for i := range q.n {
 		if q.at(i).id != id {

@@ -34,7 +34,7 @@ type BaselineOptions struct {
 	Threshold int32 `json:",omitempty"` // of drs: the largest query that does not go to the base
 }
 
-// Check says what is wrong with the options.
+// Check reports what is wrong with the options.
 func (o BaselineOptions) Check() error {
 	switch {
 	case !slices.Contains(BaselineNames(), o.Name):
@@ -163,7 +163,7 @@ func (f *floor) start(id int, r dispatch.Request, out []dispatch.Action) []dispa
 	})
 }
 
-// hopeless says whether the query would be late even if it started now on the fastest of the
+// hopeless reports whether the query would be late even if it started now on the fastest of the
 // types that may serve it. Where none of them is up, one may still come.
 func (f *floor) hopeless(now dispatch.Time, r dispatch.Request, may func(group int32) bool) bool {
 	some := false

@@ -83,7 +83,7 @@ type Options struct {
 	Width     int
 }
 
-// Check says what is wrong with the options.
+// Check reports what is wrong with the options.
 func (o Options) Check() error {
 	switch {
 	case len(o.Types) == 0:

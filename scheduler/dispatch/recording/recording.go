@@ -74,7 +74,7 @@ func (r Recording) Append(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Parse reads a recording. The error says what is wrong with the bytes.
+// Parse reads a recording. The error reports what is wrong with the bytes.
 func Parse(b []byte) (Recording, error) {
 	var r Recording
 	switch {

@@ -379,7 +379,7 @@ func (e *executor) ready(g *group) dispatch.Time {
 	return at
 }
 
-// hopeless says whether the request cannot be in time even in a batch of its own that starts now.
+// hopeless reports whether the request cannot be in time even in a batch of its own that starts now.
 func (g *group) hopeless(now dispatch.Time, r *dispatch.Request) bool {
 	return r.Deadline != 0 && r.Deadline < now+g.durations[0]
 }

@@ -312,7 +312,7 @@ func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
 	return max(0, wait-slack)
 }
 
-// full says whether a batch of the model may start before it has to. Most are far too small,
+// full reports whether a batch of the model may start before it has to. Most are far too small,
 // which is seen without working out what is enough.
 func (p *adaptive) full(class int32, size int) bool {
 	m := &p.models[class]

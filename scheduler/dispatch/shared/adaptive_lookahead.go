@@ -105,7 +105,7 @@ func (p *adaptive) share(class int32) float64 {
 	return 1
 }
 
-// amongMany says whether the model is given so few of the executors that its turns are anyone's
+// amongMany reports whether the model is given so few of the executors that its turns are anyone's
 // guess.
 func (p *adaptive) amongMany(class int32) bool { return p.share(class) > manyShare }
 
@@ -166,7 +166,7 @@ func (f *lookahead) best(v *view) (drop int, ok bool) {
 	return f.candidates[best].first * v.unit, true
 }
 
-// all says whether nothing has to go at all.
+// all reports whether nothing has to go at all.
 func (f *lookahead) all(v *view) bool {
 	reach, come := 0, 0
 	for turn, at := range f.turns {
@@ -246,7 +246,7 @@ const (
 	resumeLeast = 50 * time.Millisecond // a pause that leaves nothing of the rate, at least
 )
 
-// burst tells whether the requests of a model come in bursts, or have paused, by how many more
+// burst reports whether the requests of a model come in bursts, or have paused, by how many more
 // come soon after a request than the mean rate has it: the mean of
 // count·(count - 1) over buckets of time, divided by the square of the mean
 // count. Poisson arrivals have 1, even ones less. Where the rate changes, neighbouring buckets
@@ -285,7 +285,7 @@ func (b *burst) over(gains float64) dispatch.Time {
 	return b.last + dispatch.Time(gains*float64(b.width/burstQuiet))
 }
 
-// paused says whether the stream has paused at that rate: nothing has come for so long that
+// paused reports whether the stream has paused at that rate: nothing has come for so long that
 // nothing will soon. If not, look is when to ask again.
 func (b *burst) paused(now dispatch.Time, rate float64) bool {
 	if now < b.look {
@@ -296,7 +296,7 @@ func (b *burst) paused(now dispatch.Time, rate float64) bool {
 	return now >= end
 }
 
-// resumes says whether an arrival at that instant is the first after a pause that leaves
+// resumes reports whether an arrival at that instant is the first after a pause that leaves
 // nothing of the rate: twice as long as it takes to tell one, since to be wrong costs more.
 func (b *burst) resumes(now dispatch.Time, rate float64) bool {
 	return now-b.last >= resumeLeast && now-b.last >= 2*b.pause(rate)
@@ -344,7 +344,7 @@ func (b *burst) close(now dispatch.Time) {
 	}
 }
 
-// runs says whether a burst goes on at that instant; see over.
+// runs reports whether a burst goes on at that instant; see over.
 func (b *burst) runs(now dispatch.Time, gains float64) bool {
 	return b.crowded && now < b.over(gains)
 }

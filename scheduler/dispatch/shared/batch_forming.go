@@ -104,7 +104,7 @@ type cut struct {
 	drop, size int
 }
 
-// whole says whether all that wait can run as one batch, or as many as a batch may hold,
+// whole reports whether all that wait can run as one batch, or as many as a batch may hold,
 // which is so most often; cutWindow then forms that one, whatever its target.
 func whole(q *line, s *offer) (cut, bool) {
 	if q.n == 0 || s.finish(q.n) > q.due(0) {

@@ -102,7 +102,7 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 }
 
 // startNext starts a batch on an open executor, one of the first groups before the others, and
-// says whether any of them had one.
+// reports whether any of them had one.
 func (p *clockwork) startNext(out []dispatch.Action) ([]dispatch.Action, bool) {
 	for g := range p.fleet.Open {
 		if p.fleet.Open[g].N == 0 {
@@ -120,7 +120,7 @@ func (p *clockwork) startNext(out []dispatch.Action) ([]dispatch.Action, bool) {
 }
 
 // commitNext decides on the next batch of the busy executor whose turn came first, and
-// says whether there was one.
+// reports whether there was one.
 func (p *clockwork) commitNext() bool {
 	if p.soon.Next() > p.now {
 		return false

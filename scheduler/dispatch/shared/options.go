@@ -79,7 +79,7 @@ func Linear(each, fixed time.Duration, largest int) []time.Duration {
 	return table
 }
 
-// Check says what is wrong with the options, naming the model. The
+// Check reports what is wrong with the options, naming the model. The
 // constructors mend what Check refuses, as New does.
 func (o Options) Check() error {
 	if len(o.Models) == 0 {

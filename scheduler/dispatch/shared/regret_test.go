@@ -256,7 +256,7 @@ func copyTo(dst, src reflect.Value) {
 	}
 }
 
-// flat says whether values of the type hold no others elsewhere.
+// flat reports whether values of the type hold no others elsewhere.
 func flat(t reflect.Type) bool {
 	known, ok := flats[t]
 	if !ok {

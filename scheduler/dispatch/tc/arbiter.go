@@ -85,7 +85,7 @@ func (a *Arbiter) updateSlack() {
 	}
 }
 
-// Ask says whether a batch that is not due may start now, given when it would end, when its
+// Ask reports whether a batch that is not due may start now, given when it would end, when its
 // first request is to be done, and whether it is counted: the one that its plan needs the device
 // for next. The device counts as taken from then on. Where it may not, again
 // is when to ask once more: never where the device is busy, or idle and somebody more urgent has

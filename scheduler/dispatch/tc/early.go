@@ -51,7 +51,7 @@ func (p *tc) waitEarly(r dispatch.Request) {
 	p.early.insert(r)
 }
 
-// mayStart says whether the first closed batch may start on an idle executor.
+// mayStart reports whether the first closed batch may start on an idle executor.
 func (p *tc) mayStart(g *group) bool {
 	if !g.shared || g.hold <= p.now {
 		return true
@@ -62,7 +62,7 @@ func (p *tc) mayStart(g *group) bool {
 // awaitsAnswer reports whether the driver owes an answer.
 func (p *tc) awaitsAnswer() bool { return p.question.Act == dispatch.Ask }
 
-// granted says whether the device of an idle executor is granted for a batch that begins with
+// granted reports whether the device of an idle executor is granted for a batch that begins with
 // that request; counted says that it is the next one of the schedule. Where nobody has asked yet,
 // it asks and says no; with the answer the group is looked at again. The device goes to what ends first, so that work on a request is finished
 // before more is begun.
@@ -167,7 +167,7 @@ func (p *tc) pop(g *group) dispatch.Request {
 	return g.queue.pop()
 }
 
-// inTime says whether all that would start early meet their deadlines.
+// inTime reports whether all that would start early meet their deadlines.
 func (p *tc) inTime(g *group, size int, end dispatch.Time) bool {
 	for i := range size {
 		if r := p.next(g, i); r.Deadline != 0 && r.Deadline < end {

@@ -54,7 +54,7 @@ func (p *tc) updateQueue(now dispatch.Time) {
 	p.standing += (x - p.standing) * -math.Expm1(-float64(now-p.now)/float64(p.below))
 }
 
-// yields says whether a request makes room in a batch that ends then for those behind it,
+// yields reports whether a request makes room in a batch that ends then for those behind it,
 // of whom so many wait.
 func (p *tc) yields(r *dispatch.Request, end dispatch.Time, behind, batch int) bool {
 	return p.standing > standShare && behind >= batch && r.Deadline != 0 && r.Deadline-p.below < end
@@ -101,7 +101,7 @@ func (p *tc) evenly(at int32, size, waiting int) int {
 	return part
 }
 
-// turn says whether the group may take its shared device now: when that is idle,
+// turn reports whether the group may take its shared device now: when that is idle,
 // and others' promises bear it or the batch is due by the plan.
 func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
 	before := g.again
@@ -166,7 +166,7 @@ func (p *tc) take(g *group, size int, end dispatch.Time) {
 	}
 }
 
-// keepsUp says whether the executors that are up could serve the measured rate
+// keepsUp reports whether the executors that are up could serve the measured rate
 // in batches of that size.
 func (p *tc) keepsUp(g *group, size int) bool {
 	ups := 0
@@ -201,7 +201,7 @@ func (p *tc) steal(at int32) {
 	}
 }
 
-// maySteal says whether the group may take what waits in others.
+// maySteal reports whether the group may take what waits in others.
 func (p *tc) maySteal(g *group) bool {
 	return len(p.groups) > 1 && len(g.idle) > 0 && g.queue.n < g.batch && !(g.shared && p.asks)
 }

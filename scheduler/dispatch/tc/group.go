@@ -7,7 +7,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// open says whether a batch is being collected.
+// open reports whether a batch is being collected.
 func (g *group) open() bool { return g.queue.n > g.closed }
 
 // offer tells when the batch that a request of this virtual arrival would join
@@ -276,7 +276,7 @@ func (q *fifo) takeLate(now, need dispatch.Time, waiting, closed *int, given []d
 	return given
 }
 
-// late says whether the request would miss its deadline if it started now and
+// late reports whether the request would miss its deadline if it started now and
 // took need.
 func late(r *dispatch.Request, now, need dispatch.Time) bool {
 	return r.Deadline != 0 && r.Deadline-need < now

@@ -324,7 +324,7 @@ func (p *tc) wake() dispatch.Time {
 	return wake
 }
 
-// free says whether idle executors take what waits without regard to schedules.
+// free reports whether idle executors take what waits without regard to schedules.
 func (p *tc) free() bool {
 	return p.starts == EarlyAlways || p.starts == EarlyWithinPromise && p.now < p.void
 }
@@ -422,7 +422,7 @@ func (p *tc) restartSchedule(arrival dispatch.Time) {
 	}
 }
 
-// fresh says whether the schedule would begin anew with a request that comes
+// fresh reports whether the schedule would begin anew with a request that comes
 // then; what is open in group but is left out.
 func (p *tc) fresh(arrival dispatch.Time, but int32) bool {
 	for i := range p.groups {

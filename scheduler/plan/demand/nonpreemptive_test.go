@@ -69,7 +69,7 @@ func TestNonPreemptiveAgainstASimulation(t *testing.T) {
 	assert.NotZero(t, refused)
 }
 
-// play says whether all batches are in time when the blocker has just started
+// play reports whether all batches are in time when the blocker has just started
 // and all others are released at once.
 func play(tasks []Task, blocker int) bool {
 	const tiny = 1e-6

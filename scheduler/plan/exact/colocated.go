@@ -69,7 +69,7 @@ func (p *problem) colocate() {
 	p.Prepared = &left
 }
 
-// othersRun says whether a module is left that has a device.
+// othersRun reports whether a module is left that has a device.
 func (p *problem) othersRun(steps []int) bool {
 	for i, m := range p.Modules {
 		if m.Rate > 0 && !slices.Contains(steps, i) {
@@ -79,7 +79,7 @@ func (p *problem) othersRun(steps []int) bool {
 	return false
 }
 
-// covers says whether a step can run wherever another module may.
+// covers reports whether a step can run wherever another module may.
 func (p *problem) covers(step *plan.ModuleProblem) bool {
 	for _, m := range p.Modules {
 		if p.Pipeline.Module(m.Name).Function != "" {

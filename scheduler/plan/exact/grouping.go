@@ -184,7 +184,7 @@ func threes(ones []near) (list []near) {
 	return list
 }
 
-// mayOwn says whether a part may leave a shared device for devices of its own: where it has
+// mayOwn reports whether a part may leave a shared device for devices of its own: where it has
 // some, or where those cost less than the one that it shares.
 func (s *packer) mayOwn(of *packing, part int) bool {
 	at := &of.parts[part]
@@ -441,7 +441,7 @@ func (e *regrouping) visit(i int) {
 	}
 }
 
-// possible says whether each group uses no more than its device even if every part
+// possible reports whether each group uses no more than its device even if every part
 // in it had all that the others leave of the objective at the least.
 func (e *regrouping) possible() bool {
 	low := make(allBudgets, len(e.needs))

@@ -366,7 +366,7 @@ func (b *bin) all(parts []assignment, deadline, longest time.Duration) bool {
 	return true
 }
 
-// fits says whether the device's memory holds all that runs on it.
+// fits reports whether the device's memory holds all that runs on it.
 func (b *bin) fits() bool {
 	memory := int64(0)
 	if b.held != nil {

@@ -79,7 +79,7 @@ func (s *packer) division(budgets allBudgets, pipeline, module int, by division)
 	return d.part, d.ok
 }
 
-// sound says whether single requests keep the packing. That is a question only
+// sound reports whether single requests keep the packing. That is a question only
 // where a module has devices of its own and a share of another.
 func (s *packer) sound(p *packing) bool {
 	both := func(at assignment) bool { return len(at.dedicated) > 0 && at.residual > 0 }
@@ -170,7 +170,7 @@ func (s *packer) packed(budgets allBudgets, parts []assignment) *packing {
 	return best
 }
 
-// exist says whether there are as many devices as the packing uses.
+// exist reports whether there are as many devices as the packing uses.
 func (s *packer) exist(p *packing) bool {
 	for _, h := range s.kinds {
 		if h.count > 0 && used(h, p.bins, p.parts) > float64(h.count)*(1+plan.RateTolerance) {
@@ -327,7 +327,7 @@ func (s *packer) useCheaperKind(bins []bin, at int, parts []assignment) {
 	}
 }
 
-// exists says whether there is one more device of a kind.
+// exists reports whether there is one more device of a kind.
 func (s *packer) exists(h sharedKind, bins []bin, parts []assignment) bool {
 	return h.count == 0 || used(h, bins, parts)+1 <= float64(h.count)*(1+plan.RateTolerance)
 }

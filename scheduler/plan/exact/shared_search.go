@@ -429,7 +429,7 @@ func (s *packer) bounded() (problems []*plan.Prepared, kinds []boundDevice) {
 	return problems, kinds
 }
 
-// better says whether a packing costs less, or as much with a device that is
+// better reports whether a packing costs less, or as much with a device that is
 // nearer to being empty.
 func (p *packing) better(other *packing) bool {
 	if plan.Cheaper(p.weight, other.weight) || plan.Cheaper(other.weight, p.weight) {

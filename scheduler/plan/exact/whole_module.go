@@ -328,7 +328,7 @@ type steps struct {
 	ended func() bool // the search must end with what it has
 }
 
-// take counts some steps, and says whether there were any left.
+// take counts some steps, and reports whether there were any left.
 func (s *steps) take(n int) bool {
 	if before := s.left; s.left > 0 {
 		if s.left -= n; before/stepsPerLook != s.left/stepsPerLook && s.ended() {

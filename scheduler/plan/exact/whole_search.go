@@ -69,7 +69,7 @@ func (p *wholeProblem) Search(starts ...[]time.Duration) (found []time.Duration,
 	return b.Found, bound, true
 }
 
-// mixes says whether any module has mixtures to choose from.
+// mixes reports whether any module has mixtures to choose from.
 func (p *wholeProblem) mixes() bool {
 	return slices.ContainsFunc(p.Modules, func(w *wholeModule) bool { return len(w.mixtures) > 0 })
 }

@@ -171,7 +171,7 @@ func (l *lister) atLeast(k int, rest float64) float64 {
 	return least * (1 - plan.CostTolerance)
 }
 
-// beaten says whether a set at hand is as good in both, the worst case longer
+// beaten reports whether a set at hand is as good in both, the worst case longer
 // than any split allows, or the weight more than any cheapest plan can hold.
 func (l *lister) beaten(worst time.Duration, weight float64) bool {
 	if worst > l.longest || !(weight <= l.dearest) || math.IsInf(weight, 1) {

@@ -297,7 +297,7 @@ func Traffic() plan.Problem {
 	}
 }
 
-// WaitsForNobody says whether some machine of the plan runs batches of one and is partly
+// WaitsForNobody reports whether some machine of the plan runs batches of one and is partly
 // used: the papers' policies have it answer at once, however few requests come, and charge
 // its share of the machine. A sound plan keeps more of the device free for it.
 func WaitsForNobody(p plan.Plan) bool {

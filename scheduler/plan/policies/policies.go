@@ -28,7 +28,7 @@ func Named(name string) (plan.Policy, error) {
 	return nil, fmt.Errorf("plan: there is no policy %q; there is %s", name, strings.Join(Names(), ", "))
 }
 
-// Check says what is wrong with the options, naming what exists.
+// Check reports what is wrong with the options, naming what exists.
 func Check(o plan.Options) error {
 	by, err := Named(o.Policy)
 	if err == nil {

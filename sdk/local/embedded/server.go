@@ -29,7 +29,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// LeftOut says whether this program was built without the Temporal server.
+// LeftOut reports whether this program was built without the Temporal server.
 const LeftOut = false
 
 // Server is a Temporal server that runs in this process.

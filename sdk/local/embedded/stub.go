@@ -4,7 +4,7 @@ package embedded
 
 import "context"
 
-// LeftOut says whether this program was built without the Temporal server.
+// LeftOut reports whether this program was built without the Temporal server.
 const LeftOut = true
 
 // Server is never made in programs without the Temporal server.

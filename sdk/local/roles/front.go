@@ -56,7 +56,7 @@ func (f *front) Remove(ctx context.Context, service string, since placement.Age)
 	return f.Gateway.Remove(ctx, service, since)
 }
 
-// knows says whether the gateway has been knows of a service.
+// knows reports whether the gateway has been knows of a service.
 func (f *front) knows(service string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

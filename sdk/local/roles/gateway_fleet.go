@@ -103,7 +103,7 @@ func (r *Gateway) settle(life context.Context, commands *control.Control, view a
 	r.front.enter(serving)
 }
 
-// knowsAll says whether the gateway has been told of services, by the IDs of their
+// knowsAll reports whether the gateway has been told of services, by the IDs of their
 // workflows.
 func (r *Gateway) knowsAll(ids []string) bool {
 	for _, id := range ids {
@@ -171,7 +171,7 @@ func (f *followers) want(address string) {
 	}
 }
 
-// still says whether an address is to be dialled again, and forgets it where it is not.
+// still reports whether an address is to be dialled again, and forgets it where it is not.
 // A dispatcher that the fleet has lost sight of may decide well for as long as the
 // connection lasts.
 func (f *followers) still(address string) bool {

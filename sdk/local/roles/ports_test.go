@@ -64,7 +64,7 @@ func open(t *testing.T, c secure.Credentials) (p ports) {
 	return ports{http: g.HTTP, grpc: g.GRPC, attach: g.Attach, dispatcher: d.Addr, executors: next, store: s.Addr}
 }
 
-// overHTTP says whether a request is let in.
+// overHTTP reports whether a request is let in.
 func overHTTP(t *testing.T, address, method, path string, as secure.Credentials) bool {
 	ctx, over := context.WithTimeout(t.Context(), time.Minute)
 	defer over()
@@ -85,7 +85,7 @@ func overHTTP(t *testing.T, address, method, path string, as secure.Credentials)
 	return answer.StatusCode != http.StatusUnauthorized
 }
 
-// overGRPC says whether a call is let in.
+// overGRPC reports whether a call is let in.
 func overGRPC(t *testing.T, address string, as secure.Credentials, call func(context.Context, pb.GRPCInferenceServiceClient) error) bool {
 	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(securegrpc.Dial(as.Identity)))
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func overGRPC(t *testing.T, address string, as secure.Credentials, call func(con
 	return status.Code(err) != codes.Unauthenticated && status.Code(err) != codes.Unavailable
 }
 
-// attaches says whether an executor is let in: then its Hello is heard, and a second one refused
+// attaches reports whether an executor is let in: then its Hello is heard, and a second one refused
 // as what an executor does not say twice.
 func attaches(t *testing.T, address string, as secure.Credentials) bool {
 	as.Plain = true
@@ -114,7 +114,7 @@ func attaches(t *testing.T, address string, as secure.Credentials) bool {
 	return strings.Contains(err.Error(), `executor "e"`)
 }
 
-// joins says whether a gateway is let in to a dispatcher. It says everything at once, as one
+// joins reports whether a gateway is let in to a dispatcher. It says everything at once, as one
 // does that does not wait for what it is told: a claim that nobody may make, too.
 func joins(t *testing.T, p ports, as secure.Credentials) bool {
 	ctx, over := context.WithTimeout(t.Context(), time.Minute)

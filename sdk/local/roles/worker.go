@@ -173,7 +173,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	return r, nil
 }
 
-// heldByAnother says whether a worker of another identity runs the activity that holds a
+// heldByAnother reports whether a worker of another identity runs the activity that holds a
 // host: one that is only busy, or away from the server, has run it last itself.
 func heldByAnother(pending []*workflowpb.PendingActivityInfo, own string) bool {
 	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
@@ -306,7 +306,7 @@ func leave(ctx context.Context, tell func(context.Context) error, needed func(co
 	}
 }
 
-// needed says whether an executor runs here, or a service has reserved a device for one.
+// needed reports whether an executor runs here, or a service has reserved a device for one.
 func (r *Worker) needed(ctx context.Context) bool {
 	for _, d := range r.Host.DeviceStatuses() {
 		if d.Executors > 0 {

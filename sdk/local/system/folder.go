@@ -107,7 +107,7 @@ func (f Folder) lock() (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// Running tells whether a system has locked the folder.
+// Running reports whether a system has locked the folder.
 func (f Folder) Running() bool {
 	file, err := os.OpenFile(f.lockFile(), os.O_RDWR, 0)
 	if err != nil {
@@ -209,7 +209,7 @@ func (f Folder) Explain(err error) error {
 	return err
 }
 
-// Exists says whether there is such a folder.
+// Exists reports whether there is such a folder.
 func (f Folder) Exists() bool {
 	info, err := os.Stat(string(f))
 	return err == nil && info.Mode()&fs.ModeDir != 0

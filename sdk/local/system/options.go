@@ -88,7 +88,7 @@ type Options struct {
 	Temporal func(context.Context, TemporalOptions) (Temporal, error)
 }
 
-// declares says whether there is anything to apply.
+// declares reports whether there is anything to apply.
 func (o *Options) declares() bool { return len(o.Files) > 0 || o.Document != nil }
 
 // TemporalOptions say what kind of server a system wants.
@@ -118,7 +118,7 @@ type Temporal interface {
 	Stop() error
 }
 
-// DeclarationError says what is wrong with a declaration, with every finding.
+// DeclarationError reports what is wrong with a declaration, with every finding.
 type DeclarationError struct {
 	Config   *hcl.Config
 	Findings hclv2.Diagnostics

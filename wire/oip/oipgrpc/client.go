@@ -105,7 +105,7 @@ func (c *Client) Live(ctx context.Context) error {
 	return err
 }
 
-// Ready says whether the model can be asked. The error tells that the server
+// Ready reports whether the model can be asked. The error tells that the server
 // cannot, or that it has no such model.
 func (c *Client) Ready(ctx context.Context, model, version string) (bool, error) {
 	var r pb.ModelReadyResponse
@@ -239,7 +239,7 @@ func withTrace(ctx context.Context) context.Context {
 // traceKey is the name of the header that a trace comes with.
 const traceKey = "traceparent"
 
-// IsTraced says whether a trace comes with the headers of a call.
+// IsTraced reports whether a trace comes with the headers of a call.
 func IsTraced(came metadata.MD) bool { return len(came[traceKey]) > 0 }
 
 // Traced is the context of a call, with the W3C trace context that came with it.

@@ -312,7 +312,7 @@ func reason(err error) string {
 	return strings.TrimPrefix(err.Error(), "wire: ")
 }
 
-// listed says whether the datatype has a list of its own.
+// listed reports whether the datatype has a list of its own.
 func listed(datatype string) bool { return datatype != wire.FP16 && datatype != wire.BF16 }
 
 // empty says that no list holds anything.

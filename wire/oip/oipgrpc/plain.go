@@ -116,7 +116,7 @@ func (p *plain) tensor(b []byte) bool {
 	return t.Name != ""
 }
 
-// whole says whether all tensors have data that agree with their shapes.
+// whole reports whether all tensors have data that agree with their shapes.
 func (p *plain) whole() bool {
 	for i := range p.tensors {
 		if p.tensors[i].Validate() != nil {

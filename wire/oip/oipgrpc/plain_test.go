@@ -167,7 +167,7 @@ func TestWhatIsNotPlain(t *testing.T) {
 	})
 }
 
-// TestTheCodecReadsAnyRequest reads what is plain and what is not, and says what is wrong
+// TestTheCodecReadsAnyRequest reads what is plain and what is not, and reports what is wrong
 // as of old.
 func TestTheCodecReadsAnyRequest(t *testing.T) {
 	floats := &pb.InferTensorContents{Fp32Contents: []float32{1, 2}}
