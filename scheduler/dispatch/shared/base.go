@@ -10,7 +10,7 @@ import (
 // never is the instant that does not come.
 const never = dispatch.Never
 
-// cluster is what all policies over a cluster have in common: the lines of
+// base is what all policies of a cluster have in common: the lines of
 // waiting requests, the executors, the clock and the timer.
 type base struct {
 	lines  []line // by class
@@ -62,7 +62,7 @@ type modelState struct {
 // may share a cache line with those of a policy on another core.
 const apart = 16
 
-// newPool reads the options, mended: every model has a table, and the batch
+// newBase reads the options, mended: every model has a table, and the batch
 // arena holds the largest batch, so that steps do not allocate.
 func newBase(o Options) base {
 	groups, largest := 1, 1
@@ -79,7 +79,7 @@ func newBase(o Options) base {
 	p.models = make([]modelState, 0, max(len(o.Models), apart))
 	p.wakes = dispatch.NewAgenda(len(o.Models))
 	for _, m := range o.Models {
-		pm := newPoolModel(m, groups)
+		pm := newModelState(m, groups)
 		largest = max(largest, len(pm.tables[0]))
 		p.models = append(p.models, pm)
 	}
@@ -88,7 +88,7 @@ func newBase(o Options) base {
 	return p
 }
 
-func newPoolModel(m Model, groups int) modelState {
+func newModelState(m Model, groups int) modelState {
 	pm := modelState{slo: max(1, m.SLO), meter: dispatch.NewMeter(m.Rate)}
 	for g := range groups {
 		table := m.Durations
