@@ -19,9 +19,10 @@ type Effort struct {
 	Tolerance float64 // of goodput
 }
 
-// Full is what the tables of the documents are made with, Quick what a look
-// takes.
-func Full() Effort  { return Effort{Requests: 150_000, Each: 8_000, Seeds: 1, Tolerance: 0.004} }
+// Full is what the tables of the documents are made with.
+func Full() Effort { return Effort{Requests: 150_000, Each: 8_000, Seeds: 1, Tolerance: 0.004} }
+
+// Quick is what a look takes.
 func Quick() Effort { return Effort{Requests: 8_000, Each: 1_000, Seeds: 1, Tolerance: 0.03} }
 
 // Bounds of a run.

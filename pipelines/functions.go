@@ -69,8 +69,7 @@ type Application struct {
 	Rate float64       // requests per second
 }
 
-// Tolerances of grids, relative to a step: a value this close to the grid is on
-// it, and Max counts when it is missed by no more.
+// GridTolerance is relative to a step: a value this close to the grid is on it, and Max counts when it is missed by no more.
 const GridTolerance = 1e-6
 
 // MaxGrid bounds how many values a grid may have.
@@ -268,6 +267,7 @@ func BadTemplate(template string) string {
 	return ""
 }
 
+// OnLoopback reports whether a template's address is on this machine.
 func OnLoopback(template string) bool {
 	parts := regexp.MustCompile(address).FindStringSubmatch(template)
 	return parts != nil && regexp.MustCompile(`^(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?$`).MatchString(parts[2])

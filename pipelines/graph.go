@@ -277,6 +277,7 @@ type Graph struct {
 	Up    [][]int          // the modules that feed one directly, each once, in the order of its inputs
 }
 
+// Resolve finds what the references of a pipeline's modules lead to.
 func (p *Pipeline) Resolve() *Graph {
 	n := len(p.Modules)
 	g := &Graph{p: p, Names: make([]string, n), at: make(map[string]int, n), In: make(map[string]*Port, len(p.Inputs)), Up: make([][]int, n)}
@@ -304,6 +305,7 @@ func (p *Pipeline) Resolve() *Graph {
 	return g
 }
 
+// Has reports whether there is a module of that name.
 func (g *Graph) Has(module string) bool {
 	_, ok := g.at[module]
 	return ok
@@ -386,7 +388,7 @@ func (g *Graph) cycleFrom(i int, waits []int) *CycleError {
 	}
 }
 
-// scopes gives the scope of every module: see Pipeline.Scope. It is nil when
+// Scopes gives the scope of every module: see Pipeline.Scope. It is nil when
 // the modules form a cycle. Scopes end at MaxNesting.
 func (g *Graph) Scopes() map[string][]string {
 	order, err := g.Order()

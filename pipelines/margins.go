@@ -129,6 +129,7 @@ func (m *Module) noise() float64 {
 	return all[len(all)/2]
 }
 
+// HeadroomHint is how a headroom is written, for errors.
 const HeadroomHint = `a share of the objective, such as "10%"`
 
 // CheckHeadroom reports what is wrong with a share, and nothing when it is right.

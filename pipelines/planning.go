@@ -472,6 +472,7 @@ func Suggest(name string, candidates []string) string {
 	return ""
 }
 
+// Quoted lists names in order, in quotes.
 func Quoted(names []string) string {
 	sorted := slices.Sorted(slices.Values(names))
 	s := ""

@@ -20,6 +20,7 @@ const (
 	MaxDuration    = 24 * time.Hour
 )
 
+// ComparePoints orders points by hardware, concurrency and batch.
 func ComparePoints(a, b Point) int {
 	if c := strings.Compare(a.Hardware, b.Hardware); c != 0 {
 		return c

@@ -11,8 +11,11 @@ import (
 
 // Types of the protocol that programs meet.
 type (
-	Tensor   = wire.Tensor
-	Stage    = wire.Stage
+	// Tensor is a named array of one datatype.
+	Tensor = wire.Tensor
+	// Stage is one module's part in a request's time.
+	Stage = wire.Stage
+	// Metadata is what a service takes and gives.
 	Metadata = wire.Metadata
 )
 

@@ -331,6 +331,7 @@ func Problem(summary, detail string, subject *hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: subject}
 }
 
+// Warning is a warning at a place; subject may be nil.
 func Warning(summary, detail string, subject *hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: subject}
 }

@@ -24,6 +24,7 @@ import (
 // Fineness is how closely a histogram counts.
 type Fineness uint8
 
+// The finenesses.
 const (
 	Fine   Fineness = iota // quantiles are off by at most 1/512
 	Coarse                 // by at most 1/32, in a sixteenth of the memory

@@ -61,11 +61,11 @@ type Options struct {
 type EarlyStart uint8
 
 const (
-	// EarlyNever: requests that come before their virtual arrival are held until
+	// EarlyNever has none: requests that come before their virtual arrival are held until
 	// then, and batches wait until they are full or due.
 	EarlyNever EarlyStart = iota
 
-	// EarlyWithinPromise: where the plan's proof for every request bears it, that
+	// EarlyWithinPromise has them where the plan's proof for every request bears it, that
 	// is where the executor is free again when the schedule can next need it (see
 	// early.go). It shortens waits greatly while devices have time to spare.
 	// Where batches have lately taken longer than their profile, a group holds back
@@ -75,7 +75,7 @@ const (
 	// with EarlyAlways.
 	EarlyWithinPromise
 
-	// EarlyAlways: an idle executor takes what waits, for plans that promise
+	// EarlyAlways has an idle executor take what waits, for plans that promise
 	// nothing to the single request (random arrivals, fan-out). Batches are held
 	// back only on executors that could not keep up with batches so small (see
 	// free_starts.go). Whether a request can be in time is judged by what batches have
