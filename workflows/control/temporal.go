@@ -131,9 +131,11 @@ func Explain(err error) error {
 	return err
 }
 
-// late says that an answer has not come in time; what was asked for may have been done.
+// late says that an answer has not come in time; what was asked for may have been done. A
+// workflow is not ready while what it did last is tried again, as after a worker was killed.
 func late(err error) bool {
-	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*client.WorkflowUpdateServiceTimeoutOrCanceledError))
+	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*serviceerror.WorkflowNotReady)) ||
+		errors.As(err, new(*client.WorkflowUpdateServiceTimeoutOrCanceledError))
 }
 
 func (c *Control) hindrance() error {

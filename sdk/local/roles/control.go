@@ -35,6 +35,11 @@ type Control struct {
 // each other and behind questions for the status when four services change at once.
 const pollers = 16
 
+// spins is after how long a step of a workflow that has not paused counts as one that never
+// will. The SDK's own second passes on a machine that has much else to do, as when hundreds of
+// services start at once, and then refuses whatever is asked of the workflow meanwhile.
+const spins = time.Minute
+
 // StartControl starts the role, which makes hosts where that is asked for. Several may run
 // at once. Where workflows of an
 // older program run it fails with a *control.OldError.
@@ -44,6 +49,7 @@ func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Co
 	}
 	w := worker.New(c, activities.ControlQueue, worker.Options{
 		WorkerStopTimeout: 5 * time.Second, MaxConcurrentWorkflowTaskPollers: pollers, MaxConcurrentActivityTaskPollers: pollers,
+		DeadlockDetectionTimeout: spins,
 	})
 	workflows.Register(w)
 	activities.RegisterControl(w, &activities.Fleet{Client: c}, &activities.Functions{Allow: o.Allow})
