@@ -59,21 +59,7 @@ func (h *Host) choose(m pipelines.Module) (Engine, error) {
 
 // EngineName is the name of the engine that a module asks for; where it leaves
 // the choice of a network's engine open, the one that runs everywhere.
-func EngineName(m pipelines.Module) string {
-	switch {
-	case m.Function != "":
-		return EngineFunction
-	case m.Engine != "" && m.Engine != engineAuto:
-		return m.Engine
-	case pipelines.IsRemote(m.Model):
-		return EngineRemote
-	case len(m.Command) > 0:
-		return EngineProcess
-	case m.Model != "":
-		return EngineNetwork
-	}
-	return EngineEmulated
-}
+func EngineName(m pipelines.Module) string { return m.EngineName() }
 
 // fast is the engine "onnxruntime" where the host has it, with the reason why
 // it cannot run.
@@ -149,7 +135,8 @@ func Signatures(engines ...Engine) pipelines.SignatureFunc {
 		if m.Function != "" {
 			return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here knows the function %q; pass in the engine %q", m.Name, m.Function, name)
 		}
-		if name == EngineRemote || name == EngineProcess { // it is known when it is loaded
+		switch e, known := pipelines.EngineNamed(name); {
+		case !known, e.Takes == pipelines.SourceAddress, e.Takes == pipelines.SourceCommand: // it is known when it is loaded
 			return pipelines.Signature{}, nil
 		}
 		if name != EngineNetwork || m.Engine != EngineNetwork && fastIsHere(engines) {

@@ -19,16 +19,16 @@ import (
 
 // Names of the engines that EngineFor chooses by itself.
 const (
-	EngineFunction = "function"
+	EngineFunction = pipelines.EngineFunction
 	EngineFast     = "onnxruntime" // for networks, where its library is found
 	EngineNetwork  = "gorgonia"    // for networks everywhere else
-	EngineEmulated = placement.Emulated
+	EngineEmulated = pipelines.EngineEmulated
 	EngineRemote   = pipelines.EngineRemote  // for addresses of models
 	EngineProcess  = pipelines.EngineProcess // for commands
 )
 
 // engineAuto is what a declaration or a slot says to leave the choice open.
-const engineAuto = "auto"
+const engineAuto = pipelines.EngineAuto
 
 // Host is one machine: its devices and its engines. Fill in the fields, then
 // use it from as many goroutines as there are executors; do not copy it.

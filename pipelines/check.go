@@ -297,7 +297,7 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 	if m.Model != "" && !strings.Contains(m.Model, "://") {
 		v.modelFile(m, path)
 	}
-	if m.Model == "" && m.Function == "" && len(m.Command) == 0 && len(m.Profile.Points) == 0 && m.ProfileFile == "" {
+	if _, known := EngineNamed(m.EngineName()); known && m.Source() == SourceProfile && len(m.Profile.Points) == 0 && m.ProfileFile == "" {
 		v.errorf(path, "Nothing known of the module", "Give the module a model, a function or a profile.")
 	}
 	if len(m.Inputs) == 0 && !v.missing(path+".inputs") {

@@ -12,11 +12,11 @@ import (
 // served checks the parts of a module that only these engines have: an address
 // instead of a file, and a command.
 func (v *validator) served(m *Module, path string) {
-	open := m.Engine == "" || m.Engine == "auto" || m.Engine == "emulated"
+	engine, _ := EngineNamed(m.Engine)
 	switch {
-	case m.Engine == EngineRemote && !IsRemote(m.Model):
-		v.errorf(orPlace(v, path, ".model"), "No address", "The engine remote asks a server for the model; %s.", RemoteForm)
-	case IsRemote(m.Model) && !open && m.Engine != EngineRemote:
+	case engine.Takes == SourceAddress && !IsRemote(m.Model):
+		v.errorf(orPlace(v, path, ".model"), "No address", "The engine %s asks a server for the model; %s.", m.Engine, RemoteForm)
+	case IsRemote(m.Model) && !m.takes(SourceAddress):
 		v.errorf(path+".engine", "Address without the remote engine", "The engine %q reads a file, but the model is on a server. Leave engine out, or say \"remote\".", m.Engine)
 	case IsRemote(m.Model):
 		if _, err := ParseRemote(m.Model); err != nil {
@@ -43,13 +43,13 @@ func (v *validator) served(m *Module, path string) {
 		}
 	}
 	switch {
-	case m.Engine == EngineProcess && len(m.Command) == 0:
-		v.errorf(path+".engine", "No command", "The engine process starts a program that serves the model: command = [\"python3\", \"./serve.py\"].")
+	case engine.Takes == SourceCommand && len(m.Command) == 0:
+		v.errorf(path+".engine", "No command", "The engine %s starts a program that serves the model: command = [\"python3\", \"./serve.py\"].", m.Engine)
 	case len(m.Command) > 0 && m.Command[0] == "":
 		v.errorf(path+".command", "No command", "The first element of a command is the program.")
 	case len(m.Command) > 0 && m.Function != "":
 		v.errorf(path+".command", "Two kinds of module", "A module is either a processing step (function) or served by a command.")
-	case len(m.Command) > 0 && !open && m.Engine != EngineProcess:
+	case len(m.Command) > 0 && !m.takes(SourceCommand):
 		v.errorf(path+".engine", "Command without the process engine", "The engine %q starts no command. Leave engine out, or say \"process\".", m.Engine)
 	case len(m.Command) > 0 && IsRemote(m.Model):
 		v.errorf(path+".command", "Command beside an address", "The model is on a server already; leave out either.")

@@ -161,7 +161,7 @@ func (v *validator) poolNetwork(p *Pool, path string) {
 	m := p.Served().Modules[0]
 	switch {
 	case !p.Emulated():
-	case m.Engine == EngineRemote || m.Engine == EngineProcess:
+	case !m.takes(SourceFile):
 		v.served(&m, path)
 		return
 	case len(p.Inputs)+len(p.Outputs) > 0:

@@ -210,12 +210,13 @@ func (v *validator) batching(m *Module, path string) {
 			v.errorf(at, "Invalid batch axis", "The batch axis of %q is %d; dimensions are counted from 0.", name, axis)
 		}
 	}
+	engine, known := EngineNamed(m.Engine)
 	switch {
 	case m.Function != "":
 		v.errorf(at, "Batch axis of a function", "A function takes one request at a time and has no batch dimension.")
 	case len(m.Command) > 0 || IsRemote(m.Model):
 		v.errorf(at, "Batch axis of a server", "A server is sent batches along the first dimension, or one request at a time (batching = false); another batch axis is known to the onnxruntime engines only.")
-	case m.Engine == "gorgonia":
+	case known && engine.Takes == SourceFile && !engine.AnyAxis:
 		v.errorf(at, "Batch axis without onnxruntime", "The engine %q takes batches along the first dimension only; set engine = \"onnxruntime\".", m.Engine)
 	}
 }

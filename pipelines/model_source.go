@@ -76,12 +76,6 @@ func FetchAddress(model string) (address, digest string) {
 	return address, digest
 }
 
-// Engines that take something else than a model file.
-const (
-	EngineRemote  = "remote"  // a model on a server
-	EngineProcess = "process" // a command that serves the model
-)
-
 // Ways in which a batch goes to a server.
 const (
 	BatchStack  = "stack"  // as one request, its tensors stacked along a new first dimension
@@ -157,6 +151,39 @@ func (r *Remote) set(key, value string) (err error) {
 		err = fmt.Errorf("the address has the setting %q; there is %s.%s", key, strings.Join(keys, ", "), Suggest(key, keys))
 	}
 	return err
+}
+
+// Source says what the module is computed from.
+func (m *Module) Source() Source {
+	switch {
+	case m.Function != "":
+		return SourceFunction
+	case IsRemote(m.Model):
+		return SourceAddress
+	case len(m.Command) > 0:
+		return SourceCommand
+	case m.Model != "":
+		return SourceFile
+	}
+	return SourceProfile
+}
+
+// EngineName is the name of the engine that the module asks for; where it leaves that open, of
+// the one that runs its source everywhere.
+func (m *Module) EngineName() string {
+	source := m.Source()
+	if source != SourceFunction && m.Engine != "" && m.Engine != EngineAuto {
+		return m.Engine
+	}
+	all := Engines()
+	return all[slices.IndexFunc(all, func(e Engine) bool { return e.Takes == source })].Name
+}
+
+// takes says whether the engine that a module names is made for a source. One that is left open,
+// emulates, or is none of this project may be given anything.
+func (m *Module) takes(s Source) bool {
+	e, known := EngineNamed(m.Engine)
+	return !known || e.Takes == SourceProfile || e.Takes == s
 }
 
 // IsFileParameter says whether a parameter of that name is the path of a file.

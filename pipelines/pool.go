@@ -239,7 +239,6 @@ const (
 
 const (
 	dispatchMatching = "matching"
-	engineEmulated   = "emulated"
 
 	// mostMeasured bounds the sizes at which a pool is measured; between them a
 	// straight line counts (Latency).
@@ -262,7 +261,7 @@ func (p *Pool) Served() Pipeline {
 	m.Name, m.Sized, m.Fanout, m.Hardware = PoolModule, true, 1, p.Hardware
 	m.Profile, m.ProfileFile = p.Profile, p.ProfileFile
 	if p.Emulated() {
-		m.Engine = engineEmulated
+		m.Engine = EngineEmulated
 	} else if len(m.Batches) == 0 {
 		m.Batches = p.MeasuredSizes()
 	}

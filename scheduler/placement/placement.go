@@ -55,7 +55,7 @@ type Slot struct {
 
 // Emulated is the engine of executors that run no network, and answer with what they make
 // up in the time that profiles say.
-const Emulated = "emulated"
+const Emulated = pipelines.EngineEmulated
 
 // Emulates reports whether answers of the executor are made up, of one of its modules at least.
 func (s Slot) Emulates() bool { return slices.Contains(strings.Split(s.Engine, "+"), Emulated) }

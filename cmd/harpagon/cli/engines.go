@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/executors/onnxruntime"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/system"
 )
 
@@ -54,7 +54,8 @@ version.`,
 func reportEngines(engines []executors.Engine) []engineReport {
 	all := make([]engineReport, 0, len(engines))
 	for _, e := range engines {
-		r := engineReport{Name: e.Name(), Ready: true, Version: e.Version(), Runs: runs(e.Name())}
+		known, _ := pipelines.EngineNamed(e.Name())
+		r := engineReport{Name: e.Name(), Ready: true, Version: e.Version(), Runs: known.Help}
 		if c, ok := e.(executors.Checker); ok {
 			if err := c.Available(); err != nil {
 				r.Ready, r.Version, r.Reason = false, "", err.Error()
@@ -89,29 +90,6 @@ func (r *engineReport) ofRuntime(p onnxruntime.Provider) {
 	default:
 		r.Install = onnxruntime.InstallGPU
 	}
-}
-
-func runs(engine string) string {
-	if p, ok := onnxruntime.ProviderOf(engine); ok {
-		return map[onnxruntime.Provider]string{
-			onnxruntime.CPU:      "any ONNX model, on CPU cores",
-			onnxruntime.CUDA:     "any ONNX model, on NVIDIA GPUs through CUDA",
-			onnxruntime.TensorRT: "any ONNX model, on NVIDIA GPUs through TensorRT",
-		}[p]
-	}
-	switch engine {
-	case executors.EngineFunction:
-		return "processing steps written in Go"
-	case executors.EngineNetwork:
-		return fmt.Sprintf("ONNX models of %d operators, on CPU cores, with nothing to install", len(onnx.Operators()))
-	case executors.EngineRemote:
-		return "models on servers of the Open Inference Protocol: model = \"grpc://HOST:PORT/MODEL\""
-	case executors.EngineProcess:
-		return "models that a command serves on a Unix socket: command = [\"python3\", \"./serve.py\"]"
-	case executors.EngineEmulated:
-		return "nothing: it sleeps for as long as the profile says"
-	}
-	return ""
 }
 
 func describeEngines(to io.Writer, all []engineReport) error {

@@ -1,11 +1,14 @@
 package system
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -25,4 +28,18 @@ func TestServersAreDevicesOfTheirOwn(t *testing.T) {
 		names = append(names, d.Name)
 	}
 	assert.Equal(t, []string{"cpu/0", "triton/0", "triton/1", "kserve/0"}, names)
+}
+
+// What declarations must know of engines is said of those that are made here, and of no other.
+func TestTableOfEnginesIsThatOfDeclarations(t *testing.T) {
+	var made, known []string
+	for _, e := range Engines(nil, nil, nil) {
+		made = append(made, e.Name())
+	}
+	for _, e := range pipelines.Engines() {
+		known = append(known, e.Name)
+	}
+	assert.ElementsMatch(t, made, known)
+	plain, _ := pipelines.EngineNamed(executors.EngineNetwork)
+	assert.Contains(t, plain.Help, fmt.Sprintf("%d operators", len(onnx.Operators())))
 }
