@@ -20,6 +20,8 @@ import (
 // each decision stands in the history with its input and its outcome. The zero
 // value is ready for use.
 type Planning struct {
+	Policies scheduler.Policies // that the program brings
+
 	joint searches
 }
 
@@ -51,7 +53,7 @@ const shortSearchLimit = 4 * time.Second
 // for the same search, which is then made once.
 func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
 	defer beat(ctx, nothing)()
-	limits := searchLimits(ctx)
+	limits := a.limits(ctx)
 	if in.ShortSearch {
 		limits.TimeLimit = shortSearchLimit
 	}
@@ -102,7 +104,7 @@ type MissingReply struct {
 // their profiles.
 func (a *Planning) Missing(ctx context.Context, in MissingInput) (MissingReply, error) {
 	defer beat(ctx, nothing)()
-	limits := searchLimits(ctx)
+	limits := a.limits(ctx)
 	price := func(o scheduler.Offer) float64 {
 		i := slices.IndexFunc(in.Spec.Hardware, func(h pipelines.Hardware) bool { return h.Name == o.Hardware })
 		if i < 0 {
@@ -152,11 +154,11 @@ func placed(in MissingInput, p scheduler.Plan, f scheduler.Fleet) (err error) {
 	return err
 }
 
-// searchLimits are those of a search that an activity begins now.
-func searchLimits(ctx context.Context) scheduler.Limits {
+// limits are those of a search that an activity begins now.
+func (a *Planning) limits(ctx context.Context) scheduler.Limits {
 	began := time.Now()
 	return scheduler.Limits{
-		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx),
+		Clock: func() time.Duration { return time.Since(began) }, TimeLimit: scheduler.DefaultTimeLimit, Stop: outOfTime(ctx), Policies: a.Policies,
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // RegisterControl registers what the control worker does, on ControlQueue.
-func RegisterControl(w worker.ActivityRegistry, fleet *Fleet, providers *Functions) {
-	w.RegisterActivity(&Planning{})
+func RegisterControl(w worker.ActivityRegistry, plans *Planning, fleet *Fleet, providers *Functions) {
+	w.RegisterActivity(plans)
 	w.RegisterActivity(providers)
 	w.RegisterActivity(fleet)
 }

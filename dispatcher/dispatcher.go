@@ -10,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 )
 
@@ -44,6 +45,9 @@ type Options struct {
 	// Span is the time that Measure looks back on, FunctionSpan for functions.
 	Span         time.Duration
 	FunctionSpan time.Duration
+
+	// Policies are dispatch policies that a program brings beside those of this project.
+	Policies factory.Policies
 
 	// Elsewhere leaves what the items of modules do to other dispatchers, which
 	// links lead to (see Link). Functions are decided here all the same.

@@ -57,14 +57,14 @@ func (d *Dispatcher) Compile(of placement.Deployment) (*Generation, error) {
 			}
 		}
 	}
-	scheduleGraph(&g.Deployment, compiled)
+	scheduleGraph(&g.Deployment, compiled, d.options.Policies)
 	g.policies, err = buildPolicies(&g.Deployment, compiled, d.limits())
 	return g, err
 }
 
 func (d *Dispatcher) limits() policyLimits {
 	o := &d.options
-	return policyLimits{MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
+	return policyLimits{Own: o.Policies, MaxQueue: o.MaxQueue, MaxCalls: o.MaxCalls, Patient: o.Patient, Margin: o.Margin, FunctionMargin: o.FunctionMargin}
 }
 
 // LargestQuery is the size of the largest query of a pool; 0 where requests are none.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 )
@@ -61,7 +60,7 @@ func (s *station) configure(c setup) int {
 		heir.Inherit(s.policy)
 	}
 	s.recorder.Begin(c.policy, c.spec, learns)
-	s.policy, s.windows, s.groups, s.lanes = c.policy, pipelines.DispatchesGroups(c.policy.Name()), c.groups, nil
+	s.policy, s.windows, s.groups, s.lanes = c.policy, c.spec.Groups(), c.groups, nil
 	s.calls, s.apps = c.calls, c.apps
 	if c.classes != nil {
 		s.cluster = s.cluster.next(c.classes, s.dispatcher.options.Span, now)

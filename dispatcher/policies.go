@@ -18,6 +18,7 @@ import (
 
 // policyLimits are what a dispatcher allows itself; dispatcher.Options says what each means.
 type policyLimits struct {
+	Own                    factory.Policies
 	MaxQueue, MaxCalls     int
 	Patient                bool
 	Margin, FunctionMargin time.Duration
@@ -28,7 +29,7 @@ type policyLimits struct {
 const marginShare = 10
 
 // scheduleGraph fills the graph in with what the plan says of time.
-func scheduleGraph(d *placement.Deployment, graph *flow.Graph) {
+func scheduleGraph(d *placement.Deployment, graph *flow.Graph, own factory.Policies) {
 	budget, keep := map[string]time.Duration{}, map[string]flow.KeptWindows{}
 	for i := range graph.Nodes {
 		module := graph.Nodes[i].Module
@@ -36,7 +37,7 @@ func scheduleGraph(d *placement.Deployment, graph *flow.Graph) {
 		if m != nil {
 			budget[module] = m.Budget
 		}
-		keep[module] = flow.KeepWindows(d.Pipeline.Dispatch, m, policyGroups(d, module))
+		keep[module] = flow.KeepWindows(own.Groups(d.Pipeline.Dispatch), m, policyGroups(d, module))
 	}
 	graph.Schedule(budget, keep)
 }
@@ -55,7 +56,7 @@ func buildPolicies(d *placement.Deployment, graph *flow.Graph, l policyLimits) (
 		s, err := spec(d, n, &l)
 		if err == nil {
 			all[i].Spec = s
-			all[i].Policy, err = factory.New(s)
+			all[i].Policy, err = l.Own.New(s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("gateway: pipeline %q, module %q: %w", d.Pipeline.Name, n.Module, err)
@@ -80,7 +81,7 @@ func spec(d *placement.Deployment, n *flow.Node, o *policyLimits) (factory.Spec,
 	if m := planned(d, n.Module); m != nil {
 		c.Rate = m.Rate
 	}
-	return c.Spec()
+	return o.Own.Spec(c)
 }
 
 // buildCluster makes the one policy of a part of a cluster, and schedules the graphs of its
@@ -101,7 +102,7 @@ func buildCluster(d *placement.Deployment, graphs []*flow.Graph, l policyLimits)
 		o.Models = append(o.Models, models...)
 	}
 	s := factory.Spec{Shared: &factory.Shared{Name: d.Cluster.Dispatch, Options: o}}
-	p, err := factory.New(s)
+	p, err := l.Own.New(s)
 	if err != nil {
 		return builtPolicy{}, fmt.Errorf("gateway: cluster %q: %w", part.Name, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
@@ -294,6 +295,9 @@ type Options struct {
 	// functions DefaultFunctionSpan.
 	Span time.Duration
 
+	// Policies are dispatch policies that a program brings beside those of this project.
+	Policies factory.Policies
+
 	// Patient keeps the window of a batch to its end even while a device is
 	// idle, under policy tc. By default a batch starts early where that breaks
 	// no promise of the plan: its device is free again before any schedule can
@@ -355,6 +359,6 @@ func (o *Options) dispatching(now func() dispatch.Time) dispatcher.Options {
 	return dispatcher.Options{
 		Now: now, MaxQueue: o.MaxQueue, MaxCalls: o.MaxInFlight, Patient: o.Patient,
 		Margin: o.Margin, FunctionMargin: o.functionMargin, Span: o.Span, FunctionSpan: o.functionSpan, Record: o.Record,
-		Elsewhere: o.Dispatched,
+		Elsewhere: o.Dispatched, Policies: o.Policies,
 	}
 }

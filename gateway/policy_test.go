@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
-	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -22,7 +22,7 @@ func dispatched(d placement.Deployment, generation int, policy string) placement
 }
 
 func TestEveryPolicyServes(t *testing.T) {
-	for _, policy := range factory.Names() {
+	for _, policy := range pipelines.Dispatches(pipelines.KindPipeline) {
 		t.Run(policy, func(t *testing.T) {
 			s := spec{kind: addOne, batch: 4, window: 30 * ms, duration: 20 * ms, executors: 2}
 			bubble(t, Options{}, 100*ms, s, func(g *Gateway, w map[string]*worker) {
@@ -122,7 +122,7 @@ func TestChangingThePolicyUnderLoadLosesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	end := load(g, 8, askFanning)
-	policies := factory.Names()
+	policies := pipelines.Dispatches(pipelines.KindPipeline)
 	const changes = 60
 	for i := range changes {
 		d := dispatched(first, 2+i, policies[(i+1)%len(policies)])

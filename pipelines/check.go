@@ -241,12 +241,12 @@ func (v *validator) objective(p *Pipeline, path string) {
 		}
 		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals %s. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.", holds)
 	}
-	v.dispatch(p.Dispatch, path+".dispatch")
+	v.dispatch(KindPipeline, p.Dispatch, path+".dispatch")
 }
 
-// dispatch checks that the policy exists and can serve a pipeline.
-func (v *validator) dispatch(policy, path string) {
-	if fault := DispatchFault(policy); fault.Summary != "" {
+// dispatch checks that the policy exists and can serve the kind of service.
+func (v *validator) dispatch(k Kind, policy, path string) {
+	if fault := DispatchFault(k, policy); fault.Summary != "" {
 		v.errorf(path, fault.Summary, "%s", fault.Detail)
 	}
 }

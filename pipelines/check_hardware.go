@@ -51,13 +51,7 @@ func (v *validator) cluster(c *Cluster) {
 	}
 	v.clusterDevices(c, path)
 	v.lasting([]string{c.Hardware}, path+".hardware", "cluster")
-	fault := DispatchFault(c.Dispatch)
-	if DispatchesGroups(c.Dispatch) {
-		fault = Fault{Summary: "Dispatch policy that does not fit", Detail: "Policy " + c.Dispatch + " cuts batches for the groups of a plan; a cluster has none. Choose one of " + Quoted(ClusterDispatches()) + "."}
-	}
-	if fault.Summary != "" {
-		v.errorf(path+".dispatch", fault.Summary, "%s", fault.Detail)
-	}
+	v.dispatch(KindCluster, c.Dispatch, path+".dispatch")
 	if len(c.Pipelines) == 0 && !v.missing(path+".pipelines") {
 		v.errorf(path+".pipelines", "No pipeline", "A cluster serves at least one pipeline: pipelines = [\"NAME\"].")
 	}

@@ -64,12 +64,6 @@ func orPlace(v *validator, path, attribute string) string {
 	return path + attribute
 }
 
-// sentence begins with a capital letter, as findings do.
-func sentence(err error) string {
-	s := err.Error()
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
 // CheckServable says why a declaration can be planned and not served; nil where it can
 // be.
 func CheckServable(doc *Document) error {

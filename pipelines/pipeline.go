@@ -259,18 +259,12 @@ type Cluster struct {
 	Name      string
 	Hardware  string   // the kind of its devices
 	Devices   Range    // how many it may have; the zero value is as many as it needs
-	Dispatch  string   // one of ClusterDispatches, with variants or without; empty means the first
+	Dispatch  string   // one of Dispatches(KindCluster), with variants or without; empty means the first
 	Pipelines []string // names
 }
 
 // Range is from how many to how many.
 type Range struct{ Min, Max int }
-
-// ClusterDispatches lists the dispatch policies that a cluster may name, the
-// default first.
-func ClusterDispatches() []string {
-	return slices.DeleteFunc(Dispatches(), DispatchesGroups)
-}
 
 // Members are the pipelines of the cluster, in their order in it. Names that no
 // pipeline has are left out.

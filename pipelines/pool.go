@@ -238,8 +238,6 @@ const (
 )
 
 const (
-	dispatchMatching = "matching"
-
 	// mostMeasured bounds the sizes at which a pool is measured; between them a
 	// straight line counts (Latency).
 	mostMeasured = 16
@@ -256,7 +254,7 @@ func (p *Pool) Emulated() bool { return p.Network.Model == "" && len(p.Network.C
 // the pool, whose first dimension is the size of the query; those of an emulated
 // pool without any are PoolInput and PoolOutput.
 func (p *Pool) Served() Pipeline {
-	out := Pipeline{Name: p.Name, SLO: p.SLO, Arrivals: p.Arrivals, Dispatch: dispatchMatching, Inputs: p.Inputs, Outputs: slices.Clone(p.Outputs)}
+	out := Pipeline{Name: p.Name, SLO: p.SLO, Arrivals: p.Arrivals, Dispatch: Dispatches(KindPool)[0], Inputs: p.Inputs, Outputs: slices.Clone(p.Outputs)}
 	m := p.Network
 	m.Name, m.Sized, m.Fanout, m.Hardware = PoolModule, true, 1, p.Hardware
 	m.Profile, m.ProfileFile = p.Profile, p.ProfileFile

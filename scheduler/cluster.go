@@ -22,7 +22,7 @@ func (s clusterService) rate(Plan) float64 {
 }
 
 func (s clusterService) solve(_ []Spec, fleet Fleet, limits Limits) []Plan {
-	p := cluster.Solve(s.problem(fleet), cluster.Options{Stop: limits.ended()})
+	p := cluster.Solve(s.problem(fleet), cluster.Options{Stop: limits.ended(), Policies: limits.Policies.Dispatch})
 	return []Plan{{Cluster: &p}}
 }
 

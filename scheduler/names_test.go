@@ -19,7 +19,6 @@ func TestNamesAreThoseOfThePlanners(t *testing.T) {
 	assert.Equal(t, pool.Policies(), pipelines.Policies(scheduler.KindPool))
 	assert.Equal(t, functions.Policies(), pipelines.Policies(scheduler.KindFunction))
 	assert.Equal(t, plan.CostModels(), pipelines.CostModels())
-	assert.Equal(t, policies.Steps(), pipelines.Steps(plan.PolicyHarpagon))
 }
 
 // A plan block is refused where the planner refuses it, and where two of its
@@ -28,7 +27,7 @@ func TestFaultsAreThoseOfThePlanner(t *testing.T) {
 	one := func(all ...string) []string { return append([]string{""}, all...) }
 	for _, policy := range one(append(policies.Names(), "kairos")...) {
 		for _, model := range one(append(plan.CostModels(), "free")...) {
-			for _, step := range one(append(policies.Steps(), "sleep")...) {
+			for _, step := range one(append(pipelines.Steps(), "sleep")...) {
 				for _, split := range one("lc", "throughput", "even", "quantized:10ms", "quantized:1us", "quantized:x", "odd") {
 					for _, reading := range one(plan.ReadingOwn, plan.ReadingLiteral, "other") {
 						p := pipelines.Planning{Policy: policy, CostModel: model, Split: split, Reading: reading}

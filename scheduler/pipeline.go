@@ -40,7 +40,7 @@ func (s pipelineService) together(other Spec) bool {
 
 func sharesDevices(s Spec) bool {
 	return s.Pipeline != nil &&
-		cmp.Or(s.Pipeline.Plan.Policy, plan.PolicyExact) == plan.PolicyExact &&
+		pipelines.PlanPolicyNamed(KindPipeline, s.Pipeline.Plan.Policy).Together &&
 		cmp.Or(s.Pipeline.Plan.CostModel, plan.CostShared) == plan.CostShared &&
 		cmp.Or(s.Pipeline.Arrivals, pipelines.ArrivalsEven) == pipelines.ArrivalsEven
 }

@@ -15,11 +15,14 @@ import (
 const DefaultTimeLimit = 30 * time.Second
 
 // Limits end a search early: the best plan found by then is returned, with its
-// bound. The zero value ends none.
+// bound. The zero value ends none, and has no policies but those of this project.
 type Limits struct {
 	Clock     func() time.Duration // reads a monotonic clock; nil measures no time
 	TimeLimit time.Duration        // of each search, by Clock; 0 for none
 	Stop      func() bool          // asked from time to time; nil for never
+
+	// Policies are what a program brings to plan and to serve by.
+	Policies Policies
 }
 
 // ended is Stop and TimeLimit of a search that begins now.
@@ -83,7 +86,7 @@ func Beside(specs []Spec, one int) []Spec {
 // devices that exist are not enough for that, it plans each for itself with no more
 // than there are; whether they have room beside others is then for the placement to
 // find out.
-func solveGroup(specs []Spec, fleet Fleet, o plan.Options) []plan.Plan {
+func solveGroup(specs []Spec, fleet Fleet, o sizing.Options) []plan.Plan {
 	free, limited := make([]plan.Problem, len(specs)), make([]plan.Problem, len(specs))
 	var held map[string]int
 	for i, s := range specs {
@@ -176,6 +179,6 @@ func devicesUsed(problems []plan.Problem, plans []plan.Plan) map[string]float64 
 func Options(p pipelines.Planning, l Limits) plan.Options {
 	return plan.Options{
 		Policy: p.Policy, CostModel: p.CostModel, Without: p.Without, Split: p.Split, Reading: p.Reading, Concurrency: p.Concurrency,
-		TimeLimit: l.TimeLimit, Stop: l.Stop, Clock: l.Clock,
+		TimeLimit: l.TimeLimit, Stop: l.Stop, Clock: l.Clock, Policies: l.Policies.Plan,
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
 // solveVariants is solveGroup with the variants of modules that serve best. Of several
 // pipelines with variants one after another chooses, the others as they are by then, so
 // that the plans together cost no more than those without variants.
 func solveVariants(specs []Spec, fleet Fleet, how pipelines.Planning, limits Limits) []plan.Plan {
-	options := Options(how, limits)
+	options := sizing.Options{Options: Options(how, limits), Dispatch: limits.Policies.Dispatch}
 	varied := func(s Spec) bool { return s.Pipeline.Varied() || s.Pipeline.Accuracy > 0 }
 	if !slices.ContainsFunc(specs, varied) {
 		return solveGroup(specs, fleet, options)

@@ -59,7 +59,7 @@ func (pipelineKind) fault(s scheduler.Spec) error {
 	if len(s.Hardware) == 0 {
 		return errNoHardware
 	}
-	if err := factory.Suits(s.Pipeline.Dispatch); err != nil {
+	if err := factory.Suits(scheduler.KindPipeline, s.Pipeline.Dispatch); err != nil {
 		return err
 	}
 	return plan.Problem{Pipeline: *s.Pipeline, Hardware: s.Hardware}.Check()
@@ -165,7 +165,7 @@ func (clusterKind) fault(s scheduler.Spec) error {
 	if len(s.Hardware) == 0 {
 		return errNoHardware
 	}
-	if err := factory.Suits(s.Cluster.Dispatch); err != nil {
+	if err := factory.Suits(scheduler.KindCluster, s.Cluster.Dispatch); err != nil {
 		return err
 	}
 	doc := pipelines.Document{Hardware: s.Hardware, Clusters: []pipelines.Cluster{*s.Cluster}, Pipelines: s.Members}

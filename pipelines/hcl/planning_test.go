@@ -23,7 +23,7 @@ func drawPlanning(t *rapid.T) pipelines.Planning {
 		Reading:   rapid.SampledFrom([]string{"", "own", "literal"}).Draw(t, "reading"),
 	}
 	p.Concurrency, p.AllowUnsound = rapid.Bool().Draw(t, "concurrency"), rapid.Bool().Draw(t, "unsound")
-	if steps := rapid.SliceOfN(rapid.SampledFrom(pipelines.Steps("harpagon")), 0, 3).Draw(t, "without"); len(steps) > 0 {
+	if steps := rapid.SliceOfN(rapid.SampledFrom(pipelines.Steps()), 0, 3).Draw(t, "without"); len(steps) > 0 {
 		p.Without = steps
 	}
 	return p

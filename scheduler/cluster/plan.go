@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
@@ -32,7 +33,8 @@ type Problem struct {
 
 // Options say how to plan. The zero value is the default.
 type Options struct {
-	Stop func() bool // asked from time to time whether to end; nil for never
+	Stop     func() bool      // asked from time to time whether to end; nil for never
+	Policies factory.Policies // that a program brings to dispatch by
 
 	// DispatcherRate is how many items per second one dispatcher decides about;
 	// DefaultDispatcherRate when 0.
@@ -113,7 +115,7 @@ func (p Plan) BudgetsOf(pipeline string) plan.Budgets {
 
 // Dispatch is the policy of a cluster.
 func Dispatch(c *pipelines.Cluster) string {
-	return cmp.Or(c.Dispatch, pipelines.ClusterDispatches()[0])
+	return cmp.Or(c.Dispatch, pipelines.Dispatches(pipelines.KindCluster)[0])
 }
 
 func infeasible(p *Problem, format string, args ...any) Plan {

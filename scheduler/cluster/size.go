@@ -43,7 +43,7 @@ type sizer struct {
 }
 
 func newSizer(p *Problem, dispatch string, members []int, divisions []division.Division, o Options) (*sizer, error) {
-	s := &sizer{members: members, hardware: p.Hardware.Name, options: simulate.Options{Dispatch: dispatch, Seed: sizeSeed, Stop: o.Stop}}
+	s := &sizer{members: members, hardware: p.Hardware.Name, options: simulate.Options{Dispatch: dispatch, Seed: sizeSeed, Stop: o.Stop, Policies: o.Policies}}
 	work, items, longest := 0.0, 0.0, time.Duration(0)
 	length := 0.0 // seconds
 	for _, i := range members {

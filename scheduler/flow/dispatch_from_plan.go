@@ -154,19 +154,19 @@ type KeptWindows struct {
 	Least, Planned time.Duration
 }
 
-// KeepWindows says what is kept for a module. Policy tc sends batches off by their
-// windows and gives up what is hopeless: the least that the module needs is kept.
+// KeepWindows says what is kept for a module. A policy that cuts batches for the groups
+// of the plan sends them off by their windows and gives up what is hopeless: the least that the module needs is kept.
 // What the plan gives it beyond that counts where a request has taken nothing yet,
 // and others take its place (tc.Options.Below). The other policies hold batches
 // back for as long as deadlines allow, and would leave nothing to those below but a
 // batch of one: for them a module always keeps its budget.
-func KeepWindows(policy string, m *plan.Module, groups []tc.Group) KeptWindows {
+func KeepWindows(ofGroups bool, m *plan.Module, groups []tc.Group) KeptWindows {
 	least := LeastTime(groups)
 	if m == nil {
 		return KeptWindows{least, least}
 	}
 	k := KeptWindows{least, max(least, m.Budget)}
-	if policy != "" && !pipelines.DispatchesGroups(policy) {
+	if !ofGroups {
 		k.Least = k.Planned
 	}
 	return k

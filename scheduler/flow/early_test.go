@@ -16,11 +16,10 @@ const milli = time.Millisecond
 func TestWhatIsKeptForAModule(t *testing.T) {
 	groups := []tc.Group{{Batch: 2, Duration: 30 * milli, Durations: []time.Duration{20 * milli, 30 * milli}}}
 	m := &plan.Module{Budget: 55 * milli}
-	assert.Equal(t, KeptWindows{20 * milli, 55 * milli}, KeepWindows("", m, groups))
-	assert.Equal(t, KeptWindows{20 * milli, 55 * milli}, KeepWindows("tc", m, groups))
-	assert.Equal(t, KeptWindows{55 * milli, 55 * milli}, KeepWindows("deferred", m, groups))
-	assert.Equal(t, KeptWindows{20 * milli, 20 * milli}, KeepWindows("deferred", &plan.Module{}, groups))
-	assert.Equal(t, KeptWindows{20 * milli, 20 * milli}, KeepWindows("deferred", nil, groups))
+	assert.Equal(t, KeptWindows{20 * milli, 55 * milli}, KeepWindows(true, m, groups))
+	assert.Equal(t, KeptWindows{55 * milli, 55 * milli}, KeepWindows(false, m, groups))
+	assert.Equal(t, KeptWindows{20 * milli, 20 * milli}, KeepWindows(false, &plan.Module{}, groups))
+	assert.Equal(t, KeptWindows{20 * milli, 20 * milli}, KeepWindows(false, nil, groups))
 }
 
 func TestEarlyStartsGoByThePromise(t *testing.T) {

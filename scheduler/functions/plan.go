@@ -100,7 +100,11 @@ const (
 
 // Policies lists the names that Options.Policy takes.
 func Policies() []string {
-	return []string{PolicyExact, PolicyHarmonyBatch, PolicyBatch, PolicyMBS, PolicyMBSOptimal}
+	var names []string
+	for _, m := range makers() {
+		names = append(names, m.name)
+	}
+	return names
 }
 
 func (o Options) policy() string {

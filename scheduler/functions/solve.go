@@ -77,32 +77,40 @@ type cluster struct {
 	offer   *Offer // nil when nothing keeps the objectives
 }
 
+// maker is a policy by its name.
+type maker struct {
+	name    string
+	average bool // it knows CPU functions only, and takes average latencies for the longest
+	groups  func(s *planner, out *Plan) []cluster
+}
+
+// makers lists the policies, the default first; pipelines.PlanPolicies says what declarations
+// must know of them.
+func makers() []maker {
+	return []maker{
+		{PolicyExact, false, (*planner).exact},
+		{PolicyHarmonyBatch, false, func(s *planner, _ *Plan) []cluster { return s.harmonyBatch() }},
+		{PolicyBatch, true, func(s *planner, _ *Plan) []cluster { return s.batch() }},
+		{PolicyMBS, false, func(s *planner, _ *Plan) []cluster { return s.mbs(s.searched(s.seed)) }},
+		{PolicyMBSOptimal, false, func(s *planner, _ *Plan) []cluster { return s.mbs(s.cluster) }},
+	}
+}
+
 func (s *planner) solve(policy string) Plan {
+	by := makers()[slices.Index(Policies(), policy)] // which Check has found
 	out := Plan{Function: s.problem.Function.Name, Policy: policy, Status: Feasible, Sound: true}
 	out.ColdStart = time.Duration(s.problem.Function.Profile.Calls.ColdStart * float64(time.Second))
 	out.Prepared = s.problem.Provider.Manage
 	for _, a := range s.apps {
 		out.Rate += a.rate
 	}
-	var groups []cluster
-	switch policy {
-	case PolicyExact:
-		groups = s.exact(&out)
-	case PolicyHarmonyBatch:
-		groups = s.harmonyBatch()
-	case PolicyBatch:
-		groups = s.batch()
-	case PolicyMBS:
-		groups = s.mbs(s.searched(s.seed))
-	case PolicyMBSOptimal:
-		groups = s.mbs(s.cluster)
-	}
+	groups := by.groups(s, &out)
 	out.CutShort = s.stopped
 	for _, g := range groups {
 		if g.offer == nil {
-			return s.infeasible(out, policy)
+			return s.infeasible(out, by.average)
 		}
-		out.Groups = append(out.Groups, g.group(policy))
+		out.Groups = append(out.Groups, g.group(by.average))
 	}
 	out.finish()
 	out.expect(s.problem)
@@ -135,14 +143,14 @@ func total(groups []cluster) float64 {
 
 // group writes a cluster as result. Timeouts are as long as the objectives
 // allow, by the latency that the policy plans with.
-func (c cluster) group(policy string) Group {
+func (c cluster) group(average bool) Group {
 	o := *c.offer
 	g := Group{
 		Offer: o, Rate: c.demand.rate,
 		LatencyAvg: seconds(o.Avg), LatencyMax: secondsUp(o.Max),
 	}
 	latency := g.LatencyMax
-	if policy == PolicyBatch {
+	if average {
 		latency = g.LatencyAvg
 	}
 	for _, a := range c.members {
@@ -188,11 +196,11 @@ func (p *Plan) finish() {
 }
 
 // infeasible names the applications whose objective nothing keeps.
-func (s *planner) infeasible(out Plan, policy string) Plan {
+func (s *planner) infeasible(out Plan, average bool) Plan {
 	out.Status, out.Sound, out.Groups, out.LowerBound = Infeasible, false, nil, 0
 	least := math.Inf(1)
 	offers := s.catalogue
-	if policy == PolicyBatch {
+	if average {
 		offers = s.batchCatalogue()
 	}
 	for _, frontier := range offers.frontiers {
@@ -200,8 +208,8 @@ func (s *planner) infeasible(out Plan, policy string) Plan {
 	}
 	if math.IsInf(least, 1) {
 		out.Reason = "the provider has no function that runs the model"
-		if policy == PolicyBatch {
-			out.Reason = "policy batch knows only CPU functions, and none runs the model"
+		if average {
+			out.Reason = "policy " + out.Policy + " knows only CPU functions, and none runs the model"
 		}
 		return out
 	}

@@ -16,7 +16,7 @@ var (
 )
 
 func named(o plan.Options) plan.Policy {
-	by, err := policies.Named(o.Policy)
+	by, err := policies.Of(o)
 	if err != nil {
 		panic(err)
 	}

@@ -62,6 +62,10 @@ type Options struct {
 	// like TimeLimit does.
 	Stop func() bool `json:"-"`
 
+	// Policies are those that a program brings beside the ones of this project, by their names
+	// (pipelines.Qualified); for Policy.
+	Policies map[string]Policy `json:"-"`
+
 	// Clock reads a monotonic clock, for SolveTime and TimeLimit. Nil leaves
 	// SolveTime zero.
 	Clock func() time.Duration `json:"-"`
@@ -109,15 +113,10 @@ func (o Options) costModel() string {
 // Lacks says that a step is switched off, or one that the policy does not have.
 func (o Options) Lacks(step string) bool { return slices.Contains(o.Without, step) }
 
-// Choices are what of the options a policy leaves open.
-type Choices struct {
-	Steps    []string // that Without may name; nil where the policy is fixed
-	Splits   bool     // whether Split may be chosen
-	Readings bool     // whether Reading may be chosen
-}
-
-// Check says what is wrong with the options, naming what exists.
-func (o Options) Check(open Choices) error {
+// Check says what is wrong with the options, naming what exists: their policy leaves open what
+// the table of policies says (pipelines.PlanPolicies).
+func (o Options) Check() error {
+	open := pipelines.PlanPolicyNamed(pipelines.KindPipeline, o.Policy)
 	if !slices.Contains(CostModels(), o.costModel()) {
 		return fmt.Errorf("plan: policy %s has no cost model %q; it has %s", o.policy(), o.CostModel, strings.Join(CostModels(), ", "))
 	}

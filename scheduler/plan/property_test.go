@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -17,7 +18,7 @@ import (
 
 func drawOptions(t *rapid.T) plan.Options {
 	o := plan.Options{Policy: plan.PolicyHarpagon, CostModel: plan.CostProportional, Split: rapid.SampledFrom([]string{"", "lc", "throughput", "even", "quantized:50ms"}).Draw(t, "split")}
-	for _, step := range policies.Steps() {
+	for _, step := range pipelines.Steps() {
 		if rapid.IntRange(0, 5).Draw(t, step) == 0 {
 			o.Without = append(o.Without, step)
 		}

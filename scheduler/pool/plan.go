@@ -30,8 +30,40 @@ const (
 
 // Policies lists the policies, the default first.
 func Policies() []string {
-	return []string{PolicyExact, PolicyKairos, PolicyHomogeneous, PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon}
+	var names []string
+	for _, m := range makers() {
+		names = append(names, m.name)
+	}
+	return names
 }
+
+// maker is a policy by its name: a search that evaluates configurations by simulation, or what
+// else it does.
+type maker struct {
+	name   string
+	run    func(s *solver, plan *Plan, all []configuration, choice configuration) error
+	search func(*countedSearch)
+
+	estimates bool // it goes by the paper's estimate, which is told beside what is reached
+}
+
+// makers lists the policies, the default first; pipelines.PlanPolicies says what declarations
+// must know of them.
+func makers() []maker {
+	return []maker{
+		{name: PolicyExact, run: (*solver).exact},
+		{name: PolicyKairos, estimates: true, run: func(s *solver, plan *Plan, _ []configuration, choice configuration) error {
+			return s.kairos(plan, choice)
+		}},
+		{name: PolicyHomogeneous, run: func(s *solver, plan *Plan, _ []configuration, _ configuration) error { return s.homogeneous(plan) }},
+		{name: PolicyKairosPlus, search: (*countedSearch).kairosPlus},
+		{name: PolicyRandom, search: (*countedSearch).random},
+		{name: PolicyGenetic, search: (*countedSearch).genetic},
+		{name: PolicyRibbon, search: (*countedSearch).ribbon},
+	}
+}
+
+func named(policy string) maker { return makers()[slices.Index(Policies(), policy)] }
 
 // compared lists those that comparisons show unless they are told others: searches for
 // what exact finds take long.
@@ -223,15 +255,11 @@ func (s *solver) run(plan *Plan) error {
 	plan.Configurations = len(all)
 	choice := s.kairosChoice(all)
 	s.draw(all[0].rate)
-	switch s.options.Policy {
-	case PolicyKairos:
-		return s.kairos(plan, choice)
-	case PolicyHomogeneous:
-		return s.homogeneous(plan)
-	case PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon:
-		return s.searchFor(plan, all)
+	m := named(s.options.Policy) // which Check has found
+	if m.search != nil {
+		return s.searchFor(plan, all, m.search)
 	}
-	return s.exact(plan, all, choice)
+	return m.run(s, plan, all, choice)
 }
 
 // describe fills in a plan for the configuration; goodput is 0 where it is
@@ -325,7 +353,7 @@ func (p Plan) Describe() string {
 		fmt.Fprintf(&b, ", %s with Poisson arrivals", quantity.Number(p.Poisson))
 	}
 	b.WriteByte('\n')
-	if p.Policy == PolicyKairos {
+	if slices.ContainsFunc(makers(), func(m maker) bool { return m.name == p.Policy && m.estimates }) {
 		fmt.Fprintf(&b, "  the paper estimates %s\n", quantity.Number(p.UpperBound))
 	}
 	fmt.Fprintf(&b, "  no way to distribute queries exceeds %s here", quantity.Number(p.ProvenBound))

@@ -167,24 +167,10 @@ func (h *countedSearch) ribbon() {
 	}
 }
 
-// run searches as the policy does.
-func (h *countedSearch) run(policy string) {
-	switch policy {
-	case PolicyKairosPlus:
-		h.kairosPlus()
-	case PolicyRandom:
-		h.random()
-	case PolicyGenetic:
-		h.genetic()
-	case PolicyRibbon:
-		h.ribbon()
-	}
-}
-
 // searchFor runs one of the searches to its end and takes what it found.
-func (s *solver) searchFor(plan *Plan, all []configuration) error {
+func (s *solver) searchFor(plan *Plan, all []configuration, search func(*countedSearch)) error {
 	h := s.newSearch(all)
-	h.run(s.options.Policy)
+	search(h)
 	if s.err != nil || len(h.tried) == 0 {
 		return s.err
 	}
@@ -210,7 +196,7 @@ func (s *Study) Evaluate(policy string, seed uint64, enough float64) []Evaluated
 	one.kairosChoice(all) // ranks them by their estimates
 	h := one.newSearch(all)
 	h.known, h.enough = s.known, enough
-	h.run(policy)
+	named(policy).search(h)
 	evaluated := make([]Evaluated, len(h.tried))
 	for i, c := range h.tried {
 		evaluated[i] = Evaluated{c.counts, c.rate}

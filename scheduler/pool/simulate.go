@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
@@ -15,7 +16,7 @@ import (
 
 // Dispatches lists the ways to distribute queries that Simulate knows, the default
 // first.
-func Dispatches() []string { return append([]string{"matching"}, matching.BaselineNames()...) }
+func Dispatches() []string { return pipelines.Dispatches(pipelines.KindPool) }
 
 // SimulateOptions say how to simulate queries against a plan.
 type SimulateOptions struct {

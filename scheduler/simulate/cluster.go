@@ -1,8 +1,8 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -17,15 +17,6 @@ import (
 type Devices struct {
 	Hardware string
 	Count    int
-}
-
-// DefaultClusterDispatch is the policy of a cluster where none is named: adaptive
-// where this build has it.
-func DefaultClusterDispatch() string {
-	if names := shared.Names(); slices.Contains(names, "adaptive") {
-		return "adaptive"
-	}
-	return "deferred"
 }
 
 // OnCluster plays all loads against one cluster of devices, without plans: every
@@ -71,14 +62,8 @@ func (b *clusterSetup) build(loads []Load) error {
 			return err
 		}
 	}
-	name := b.options.Dispatch
-	if name == "" {
-		name = DefaultClusterDispatch()
-	}
-	if pipelines.DispatchesGroups(name) {
-		return fmt.Errorf("simulate: policy %s cuts batches for the groups of a plan; a cluster has none. Leave out the devices, or choose one of %v", name, shared.Names())
-	}
-	if err := factory.Suits(name); err != nil && b.options.Policy == nil {
+	name := cmp.Or(b.options.Dispatch, pipelines.Dispatches(pipelines.KindCluster)[0])
+	if err := factory.Suits(pipelines.KindCluster, name); err != nil && b.options.Policy == nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
 	options := shared.Options{Models: b.models, MaxQueue: b.options.MaxQueue, Delay: b.planned}

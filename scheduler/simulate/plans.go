@@ -67,7 +67,7 @@ func (s *planSetup) addPipeline(at int, l *Load, p *plan.Plan) error {
 	for i := range p.Modules {
 		m := &p.Modules[i]
 		budget[m.Name] = m.Budget
-		keep[m.Name] = flow.KeepWindows(s.dispatch(l), m, flow.DispatchGroups(l.Pipeline.Module(m.Name), m))
+		keep[m.Name] = flow.KeepWindows(s.options.Policies.Groups(s.dispatch(l)), m, flow.DispatchGroups(l.Pipeline.Module(m.Name), m))
 	}
 	a.graph.Schedule(budget, keep)
 	for i := range a.nodes {
@@ -156,10 +156,10 @@ func (s *planSetup) dispatch(l *Load) string {
 
 // policy makes the dispatcher of a module.
 func (s *planSetup) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (made, error) {
-	spec, err := factory.Module{
+	spec, err := s.options.Policies.Spec(factory.Module{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Planned, Rate: m.Rate,
 		MaxQueue: s.options.MaxQueue, Early: flow.EarlyStart(s.options.Eager, &l.Pipeline, p), Below: s.options.Dropping.below(n.Node), Delay: s.planned,
-	}.Spec()
+	})
 	var policy made
 	if err == nil {
 		policy, err = s.options.newPolicy(l.Pipeline.Name+"/"+m.Name, spec)
@@ -182,7 +182,7 @@ func (o Options) newPolicy(station string, s factory.Spec) (made, error) {
 		p, err := o.Policy(s.Shared.Options)
 		return made{Policy: p}, err
 	}
-	p, err := factory.New(s)
+	p, err := o.Policies.New(s)
 	if err != nil || o.Record == nil {
 		return made{Policy: p}, err
 	}

@@ -38,8 +38,8 @@ type Load struct {
 // Options say how to simulate. The zero value simulates a minute.
 type Options struct {
 	// Dispatch is the policy. For plans: "tc" (when empty) or a policy of clusters,
-	// which then batches for each module by itself; for clusters one of
-	// shared.Names, DefaultClusterDispatch when empty.
+	// which then batches for each module by itself; for clusters one of theirs, their
+	// default when empty.
 	Dispatch string
 
 	Duration time.Duration // in which requests come and are counted; a minute when 0
@@ -82,6 +82,9 @@ type Options struct {
 	// Stop is asked now and then whether to end the run, which then fails with
 	// ErrStopped. Nil is never.
 	Stop func() bool
+
+	// Policies are dispatch policies that a program brings beside those of this project.
+	Policies factory.Policies
 
 	// Policy makes the policy of a cluster in place of the one named.
 	Policy func(shared.Options) (dispatch.Policy, error)

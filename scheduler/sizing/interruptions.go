@@ -67,7 +67,7 @@ func mayMiss(p *pipelines.Pipeline) float64 {
 
 // addSpares is base, a plan that knows nothing of interruptions, where it bears them,
 // and otherwise the cheapest plan found that does.
-func addSpares(p plan.Problem, o plan.Options, base plan.Plan) plan.Plan {
+func addSpares(p plan.Problem, o Options, base plan.Plan) plan.Plan {
 	a := interrupted(&p)
 	if base.Status == plan.Infeasible || a.of(&base) == 0 {
 		return base
@@ -130,7 +130,7 @@ func lasting(p plan.Problem, a away) plan.Problem {
 
 // inProportion plans where devices are bought in any part: each costs what it costs
 // for the share of time that it is there.
-func (a away) inProportion(p plan.Problem, o plan.Options) plan.Plan {
+func (a away) inProportion(p plan.Problem, o Options) plan.Plan {
 	q := p
 	q.Hardware = slices.Clone(p.Hardware)
 	for i := range q.Hardware {
@@ -312,7 +312,7 @@ func (a away) keepsWithin(p *plan.Problem, out *plan.Plan, allowed float64, most
 
 // attempt plans as if devices that are taken back were dearer, on devices that
 // modules do not share, and adds spare machines.
-func (a away) attempt(p plan.Problem, o plan.Options, surcharge, allowed float64) plan.Plan {
+func (a away) attempt(p plan.Problem, o Options, surcharge, allowed float64) plan.Plan {
 	q := p
 	q.Hardware = slices.Clone(p.Hardware)
 	for i := range q.Hardware {

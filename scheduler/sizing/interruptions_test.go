@@ -92,13 +92,13 @@ func TestAPlanHasMachinesToSpare(t *testing.T) {
 			p := spotted(380, 2)
 			p.Pipeline.Arrivals, p.Pipeline.Attainment = arrivals, 0.99
 			p.Pipeline.Modules[0].Fanout = 1
-			got := SolveAll([]plan.Problem{p}, plan.Options{CostModel: model})[0]
+			got := SolveAll([]plan.Problem{p}, Options{Options: plan.Options{CostModel: model}})[0]
 			require.Equal(t, plan.Feasible, got.Status, got.Reason)
 			require.NotNil(t, got.Interruptions)
 			assert.Equal(t, model, got.CostModel)
 			assert.LessOrEqual(t, got.Interruptions.Missing, got.Interruptions.Allowed)
 			assert.Positive(t, got.Interruptions.Spare)
-			stays := Solve(lasting(p, interrupted(&p)), plan.Options{CostModel: model})
+			stays := Solve(lasting(p, interrupted(&p)), Options{Options: plan.Options{CostModel: model}})
 			assert.Less(t, got.Cost, stays.Cost)
 			g := got.Modules[0].Groups[0]
 			assert.Equal(t, "spot", g.Hardware)
@@ -132,7 +132,7 @@ func played(t *testing.T, p plan.Problem, got plan.Plan, length time.Duration, p
 			at = back
 		}
 	}
-	s, err := newSizer(p, plan.Options{}, nil, got)
+	s, err := newSizer(p, Options{}, nil, got)
 	require.NoError(t, err)
 	r, err := simulate.OnPlans([]simulate.Load{s.load}, []plan.Plan{got}, o)
 	require.NoError(t, err)
@@ -141,16 +141,16 @@ func played(t *testing.T, p plan.Problem, got plan.Plan, length time.Duration, p
 
 // Rare interruptions, and pipelines that ask for nothing, need no machine more.
 func TestAPlanBearsRareInterruptionsAsItIs(t *testing.T) {
-	rare := Solve(spotted(380, 0.0003), plan.Options{})
+	rare := Solve(spotted(380, 0.0003), Options{})
 	require.NotNil(t, rare.Interruptions)
 	assert.Zero(t, rare.Interruptions.Spare)
 	assert.Contains(t, rare.Describe(), "no machine is spare")
 	unasked := spotted(380, 10)
 	unasked.Pipeline.Attainment = pipelines.NoAttainment
-	assert.Zero(t, Solve(unasked, plan.Options{}).Interruptions.Spare)
+	assert.Zero(t, Solve(unasked, Options{}).Interruptions.Spare)
 
 	never := spotted(380, 0)
-	assert.Nil(t, Solve(never, plan.Options{}).Interruptions)
+	assert.Nil(t, Solve(never, Options{}).Interruptions)
 }
 
 // What is taken back too often is not worth its price; where nothing else can be had
@@ -158,14 +158,14 @@ func TestAPlanBearsRareInterruptionsAsItIs(t *testing.T) {
 func TestDevicesThatAreGoneTooOften(t *testing.T) {
 	p := spotted(95, 60)
 	p.Hardware[1].Price, p.Hardware[1].Recovery = 2.5, 10*time.Minute
-	got := Solve(p, plan.Options{CostModel: plan.CostWhole})
+	got := Solve(p, Options{Options: plan.Options{CostModel: plan.CostWhole}})
 	require.NotEqual(t, plan.Infeasible, got.Status)
 	assert.Nil(t, got.Interruptions)
 	assert.Equal(t, "v100", got.Modules[0].Groups[0].Hardware)
 
 	p.Hardware = p.Hardware[1:]
 	p.Hardware[0].Count = 3
-	none := Solve(p, plan.Options{CostModel: plan.CostWhole})
+	none := Solve(p, Options{Options: plan.Options{CostModel: plan.CostWhole}})
 	assert.Equal(t, plan.Infeasible, none.Status)
 	assert.Contains(t, none.Reason, "rent some on demand")
 }
@@ -173,7 +173,7 @@ func TestDevicesThatAreGoneTooOften(t *testing.T) {
 // Under cost model proportional devices cost what they do for the time they are there.
 func TestInterruptionsInProportion(t *testing.T) {
 	p := spotted(380, 6)
-	o := plan.Options{CostModel: plan.CostProportional}
+	o := Options{Options: plan.Options{CostModel: plan.CostProportional}}
 	got, q := Solve(p, o), p.Hardware[1].Away(p.Pipeline.SLO)
 	p.Hardware[1].Interruptions = 0
 	assert.InDelta(t, Solve(p, o).Cost/(1-q), got.Cost, 1e-9)
@@ -185,7 +185,7 @@ func TestPipelinesOnDevicesThatAreTakenBack(t *testing.T) {
 	a, b := spotted(10, 12), spotted(10, 12)
 	a.Pipeline.Name, b.Pipeline.Name = "a", "b"
 	a.Pipeline.SLO, b.Pipeline.SLO = 600*ms, 600*ms
-	plans := SolveAll([]plan.Problem{a, b}, plan.Options{})
+	plans := SolveAll([]plan.Problem{a, b}, Options{})
 	cost := 0.0
 	for _, p := range plans {
 		require.NotEqual(t, plan.Infeasible, p.Status, p.Reason)

@@ -30,7 +30,7 @@ const (
 // sizer looks for the cheapest plan that attains the target.
 type sizer struct {
 	problem plan.Problem
-	options plan.Options
+	options Options
 	budgets plan.Budgets
 	base    plan.Plan
 	load    simulate.Load
@@ -53,7 +53,7 @@ func (s *sizer) halted() bool {
 	return s.cut
 }
 
-func newSizer(p plan.Problem, o plan.Options, b plan.Budgets, base plan.Plan) (*sizer, error) {
+func newSizer(p plan.Problem, o Options, b plan.Budgets, base plan.Plan) (*sizer, error) {
 	arrivals, err := arrivals.Declared(&p.Pipeline)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *sizer) plan(spare map[string]float64, cut float64) (plan.Plan, error) {
 		}
 		budgets[m.Name] = time.Duration(float64(s.budgets[m.Name]) * cut)
 	}
-	out, err := policies.ScheduleModules(p, s.options, budgets)
+	out, err := policies.ScheduleModules(p, s.options.Options, budgets)
 	if err != nil || out.Status == plan.Infeasible {
 		return out, fmt.Errorf("sizing: no such plan: %w", err)
 	}
@@ -275,7 +275,7 @@ func signature(p *plan.Plan) string {
 
 // expect simulates a plan under the arrivals declared.
 func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
-	o := simulate.Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop}
+	o := simulate.Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop, Policies: s.options.Dispatch}
 	r, err := simulate.OnPlans([]simulate.Load{s.load}, []plan.Plan{*p}, o)
 	if err != nil {
 		return plan.Expectation{}, err
@@ -287,7 +287,7 @@ func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
 	}, nil
 }
 
-func watch(o plan.Options) time.Duration {
+func watch(o Options) time.Duration {
 	if o.Clock == nil {
 		return 0
 	}

@@ -17,9 +17,16 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
+
+// Options are those of a plan, and the dispatch policies that a program brings.
+type Options struct {
+	plan.Options
+	Dispatch factory.Policies
+}
 
 // Solve plans one pipeline for the arrivals that it declares. Even ones are
 // policies.Solve's. For others the plan is simulated, with the dispatcher that will
@@ -28,23 +35,23 @@ import (
 // (see scheduleModules). Where the plan keeps headroom it says what that costs:
 // the difference to a plan without, both for even arrivals. On hardware that is
 // taken back it has the machines to spare that its attainment needs.
-func Solve(p plan.Problem, o plan.Options) plan.Plan { return addSpares(p, o, solve(p, o)) }
+func Solve(p plan.Problem, o Options) plan.Plan { return addSpares(p, o, solve(p, o)) }
 
 // solve knows nothing of interruptions.
-func solve(p plan.Problem, o plan.Options) plan.Plan {
+func solve(p plan.Problem, o Options) plan.Plan {
 	if !random(&p.Pipeline) {
-		out := policies.Solve(p, o)
+		out := policies.Solve(p, o.Options)
 		margin(p, o, &out, out.Cost)
 		return out
 	}
 	start := watch(o)
-	budgets, err := policies.SplitLatency(p, o)
+	budgets, err := policies.SplitLatency(p, o.Options)
 	var out plan.Plan
 	if err == nil {
 		out, err = scheduleModules(p, o, budgets)
 	}
 	if err != nil {
-		out = policies.Solve(p, o) // with the names of policy and cost model
+		out = policies.Solve(p, o.Options) // with the names of policy and cost model
 		out = plan.Plan{Pipeline: out.Pipeline, Policy: out.Policy, CostModel: out.CostModel, Status: plan.Infeasible, Reason: err.Error(), SLO: out.SLO, CutShort: out.CutShort}
 		var why *plan.InfeasibleError
 		if errors.As(err, &why) {
@@ -59,7 +66,7 @@ func solve(p plan.Problem, o plan.Options) plan.Plan {
 // policies.SolveAll does, and the others one by one. Where the plans together do not
 // bear their interruptions, they are made one by one with machines to spare, or
 // together on devices that stay, whichever costs less.
-func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
+func SolveAll(problems []plan.Problem, o Options) []plan.Plan {
 	plans := solveAll(problems, o)
 	if bearAll(problems, plans) {
 		return plans
@@ -89,7 +96,7 @@ func cheaper(a, b []plan.Plan) bool {
 	return n > m || n == m && x < y
 }
 
-func solveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
+func solveAll(problems []plan.Problem, o Options) []plan.Plan {
 	plans := make([]plan.Plan, len(problems))
 	var even []plan.Problem
 	var index []int
@@ -100,7 +107,7 @@ func solveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 		}
 		even, index = append(even, p), append(index, i)
 	}
-	together := policies.SolveAll(even, o)
+	together := policies.SolveAll(even, o.Options)
 	margins(even, o, together)
 	for k, p := range together {
 		plans[index[k]] = p
@@ -115,8 +122,8 @@ func solveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 // as little as will do, and for budgets cut short to leave time to wait for a
 // device; and each is simulated. A plan that is found keeps the promise of its
 // kind for even arrivals, too.
-func scheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
-	base, err := policies.ScheduleModules(p, o, b)
+func scheduleModules(p plan.Problem, o Options, b plan.Budgets) (plan.Plan, error) {
+	base, err := policies.ScheduleModules(p, o.Options, b)
 	if err == nil {
 		margin(p, o, &base, base.Cost)
 	}
@@ -137,11 +144,11 @@ func random(p *pipelines.Pipeline) bool {
 
 // margin writes what the headroom of a plan costs: cost is what the plan for even
 // arrivals costs.
-func margin(p plan.Problem, o plan.Options, out *plan.Plan, cost float64) {
+func margin(p plan.Problem, o Options, out *plan.Plan, cost float64) {
 	if out.Headroom <= 0 || out.Status == plan.Infeasible {
 		return
 	}
-	if without := policies.Solve(p.Relaxed(), o); without.Status != plan.Infeasible {
+	if without := policies.Solve(p.Relaxed(), o.Options); without.Status != plan.Infeasible {
 		more := extraCost(cost, without.Cost)
 		out.HeadroomCost = &more
 	}
@@ -157,7 +164,7 @@ func extraCost(cost, than float64) float64 {
 }
 
 // margins writes what the headroom of plans that were made together costs.
-func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
+func margins(problems []plan.Problem, o Options, plans []plan.Plan) {
 	relaxed := make([]plan.Problem, len(problems))
 	kept := false
 	for i, p := range problems {
@@ -166,7 +173,7 @@ func margins(problems []plan.Problem, o plan.Options, plans []plan.Plan) {
 	if !kept {
 		return
 	}
-	for i, without := range policies.SolveAll(relaxed, o) {
+	for i, without := range policies.SolveAll(relaxed, o.Options) {
 		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
 			more := extraCost(plans[i].Cost, without.Cost)
 			plans[i].HeadroomCost = &more

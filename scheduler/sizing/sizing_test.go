@@ -24,8 +24,8 @@ func TestSolveForRandomArrivals(t *testing.T) {
 	p.Rate, p.Arrivals, p.Attainment = 4000, "poisson", 0.99
 	for _, model := range plan.CostModels() {
 		problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
-		o := plan.Options{CostModel: model}
-		even := policies.Solve(problem, o)
+		o := sizing.Options{Options: plan.Options{CostModel: model}}
+		even := policies.Solve(problem, o.Options)
 		got := sizing.SolveAll([]plan.Problem{problem}, o)[0]
 		require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
 		require.NotNil(t, got.Expected, model)
@@ -42,10 +42,10 @@ func TestSolveForRandomArrivals(t *testing.T) {
 		assert.Greater(t, r.Pipelines[0].Attainment, 0.988)
 	}
 	p.Attainment = pipelines.NoAttainment
-	only := sizing.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})
+	only := sizing.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, sizing.Options{})
 	assert.Less(t, only.Expected.Attainment, 0.99, "nothing is added where nothing is asked for")
 	p.Attainment = 0.99
-	few := sizing.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1, Count: 6}}}, plan.Options{CostModel: plan.CostWhole})
+	few := sizing.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1, Count: 6}}}, sizing.Options{Options: plan.Options{CostModel: plan.CostWhole}})
 	assert.Equal(t, plan.Infeasible, few.Status)
 	assert.Contains(t, few.Reason, "99 % of poisson arrivals")
 }
@@ -56,7 +56,7 @@ func ExampleSolve() {
 	p.Rate, p.Arrivals, p.Attainment = 750, "poisson", 0.99
 	problem := plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
 	even := policies.Solve(problem, plan.Options{CostModel: plan.CostWhole})
-	made := sizing.Solve(problem, plan.Options{CostModel: plan.CostWhole})
+	made := sizing.Solve(problem, sizing.Options{Options: plan.Options{CostModel: plan.CostWhole}})
 	fmt.Printf("%.0f devices for an even stream, %.0f for a Poisson one\n", even.Cost, made.Cost)
 	fmt.Println("at least 99 % expected:", made.Expected.Low >= 0.99)
 	// Output:

@@ -11,7 +11,6 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
-	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -60,7 +59,7 @@ func flagValues(c *cobra.Command, name string) []string {
 	switch name {
 	case "policy":
 		if c.Name() == "dispatch" {
-			return shared.Names()
+			return pipelines.Dispatches(pipelines.KindCluster)
 		}
 		all := slices.Concat(policies.Names(), pool.Policies(), functions.Policies())
 		slices.Sort(all)
@@ -68,11 +67,11 @@ func flagValues(c *cobra.Command, name string) []string {
 	case "cost-model":
 		return plan.CostModels()
 	case "without":
-		return policies.Steps()
+		return pipelines.Steps()
 	case "split":
-		return []string{"lc", "throughput", "quantized:10ms", "even"}
+		return pipelines.Splits()
 	case "dispatch":
-		return pipelines.Dispatches()
+		return pipelines.Dispatches(pipelines.KindPipeline)
 	case "arrivals":
 		return []string{"even", "poisson", "gamma:", "trace:"}
 	case "engine":

@@ -124,7 +124,7 @@ func (f *PlanningFlags) Register(c *cobra.Command) {
 // RegisterSteps adds the flags that choose how a policy works.
 func (f *PlanningFlags) RegisterSteps(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringSliceVar(&f.Given.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(pipelines.Steps("harpagon"), ", "))
+	flags.StringSliceVar(&f.Given.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(pipelines.Steps(), ", "))
 	flags.StringVar(&f.Given.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
 }
 

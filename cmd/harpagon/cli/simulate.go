@@ -10,7 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
-	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -104,8 +104,8 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	f.state.Register(c, keptUsage)
 	f.planning.Register(c)
-	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: tc (for plans; their default), %s (default for --devices and clusters: %s)",
-		strings.Join(shared.Names(), ", "), simulate.DefaultClusterDispatch()))
+	flags.StringVar(&f.options.Dispatch, "dispatch", "", fmt.Sprintf("the dispatch policy: %s (default for plans: %s; for --devices and clusters: %s)",
+		strings.Join(pipelines.Dispatches(pipelines.KindPipeline), ", "), factory.Default, pipelines.Dispatches(pipelines.KindCluster)[0]))
 	flags.StringVar(&f.arrivals, "arrivals", "", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants); as declared when left out")
 	flags.Float64Var(&f.rate, "rate", 0, "requests per second, over all pipelines; as declared, or recorded, when left out")
 	flags.DurationVar(&f.options.Duration, "duration", time.Minute, "how long requests come and are counted; all of a trace or replay when left out")

@@ -105,7 +105,7 @@ func (f *simulateFlags) beyondFunctions() string {
 		return "--trace-events"
 	case len(f.lose) > 0:
 		return "--lose"
-	case f.options.Dispatch != "" && f.options.Dispatch != "grouped":
+	case f.options.Dispatch != "" && !slices.Contains(pipelines.Dispatches(pipelines.KindFunction), f.options.Dispatch):
 		return "--dispatch " + f.options.Dispatch
 	}
 	return ""
@@ -114,7 +114,7 @@ func (f *simulateFlags) beyondFunctions() string {
 // function plans a function and simulates it.
 func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate float64) (simulatedFunction, error) {
 	out := simulatedFunction{
-		Function: plan.Function, Policy: plan.Policy, Dispatch: "grouped", Arrivals: "poisson", Seed: f.options.Seed, Rate: rate,
+		Function: plan.Function, Policy: plan.Policy, Dispatch: pipelines.Dispatches(pipelines.KindFunction)[0], Arrivals: "poisson", Seed: f.options.Seed, Rate: rate,
 		Groups: []functionPart{},
 	}
 	if plan.Status == functions.Infeasible {

@@ -71,7 +71,7 @@ func Of(p pipelines.Pipeline, hardware string, blocking time.Duration) (Division
 			m.Rate = 1 // without requests it would be given no time at all
 		}
 	}
-	by, err := policies.Named("")
+	by, err := policies.Of(plan.Options{})
 	if err != nil {
 		return Division{}, err
 	}

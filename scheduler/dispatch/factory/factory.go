@@ -37,21 +37,102 @@ type Spec struct {
 	Matching *matching.Options         `json:",omitempty"`
 	Baseline *matching.BaselineOptions `json:",omitempty"`
 	Grouped  *grouped.Options          `json:",omitempty"`
+	Module   *Module                   `json:",omitempty"` // of a policy that is made from the module itself
 }
+
+// Groups says that the policy cuts batches for the groups of a plan.
+func (s Spec) Groups() bool { return s.TC != nil || s.Turns != nil || s.Module != nil }
 
 // Shared is a policy of a cluster: any device runs any model.
 type Shared struct {
-	Name string // one of shared.Names, with variants or without
+	Name string // of the policy, with variants or without
 	shared.Options
 }
 
+// Policy is a dispatch policy that serves modules, and what makes it: one of the two. A program
+// that brings its own gives it a name with a slash (pipelines.Qualified).
+type Policy struct {
+	Name string
+
+	// Groups makes one that cuts batches for the groups of a module's plan.
+	Groups func(Module) (dispatch.Policy, error)
+
+	// Cluster makes one that runs any model on any executor. It serves clusters, too.
+	Cluster func(shared.Options) (dispatch.Policy, error)
+
+	// spec says what to make it from, where that is not the module itself.
+	spec func(m Module, variants []string) Spec
+}
+
+// table has the policies that cut batches for groups, beside those of clusters that package
+// shared lists; pipelines.DispatchPolicies says what declarations must know of all.
+func table() []Policy {
+	return []Policy{
+		{Name: Default, spec: tcOrRatio},
+		{Name: roundrobin.RoundRobin, spec: func(m Module, _ []string) Spec {
+			return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue}}
+		}},
+	}
+}
+
+// Policies are those that a program brings beside the ones of this project; nil for none.
+type Policies []Policy
+
+// Check says what is wrong with them.
+func (own Policies) Check() error {
+	for i, p := range own {
+		switch {
+		case !pipelines.Qualified(p.Name) || strings.Contains(p.Name, ":"):
+			return fmt.Errorf("dispatch policy %q: give it a name with a slash, such as \"acme/%s\"", p.Name, p.Name)
+		case (p.Groups == nil) == (p.Cluster == nil):
+			return fmt.Errorf("dispatch policy %q: give either Groups or Cluster, which makes it", p.Name)
+		case slices.ContainsFunc(own[:i], func(other Policy) bool { return other.Name == p.Name }):
+			return fmt.Errorf("there are two dispatch policies %q", p.Name)
+		}
+	}
+	return nil
+}
+
+// Has says that nobody here makes the policy, which may be empty or have variants; nil where
+// it can be made.
+func (own Policies) Has(policy string) error {
+	name, _, _ := pipelines.SplitDispatch(cmp.Or(policy, Default))
+	_, err := own.named(name)
+	return err
+}
+
+// named finds a policy; one of clusters that is of this project has neither field set.
+func (own Policies) named(name string) (Policy, error) {
+	for _, p := range append(table(), own...) {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	if slices.Contains(shared.Names(), name) {
+		return Policy{Name: name}, nil
+	}
+	return Policy{}, fmt.Errorf("this program has no dispatch policy %q; start the one that brings it, or choose one of %s",
+		name, pipelines.Quoted(pipelines.Dispatches(pipelines.KindPipeline)))
+}
+
+// Groups says whether the policy, with variants or without, cuts batches for the groups of a
+// plan. Empty is the default.
+func (own Policies) Groups(policy string) bool {
+	name, _, _ := pipelines.SplitDispatch(cmp.Or(policy, Default))
+	p, _ := own.named(name)
+	return p.Groups != nil || p.spec != nil
+}
+
+// New makes a policy of this project. The error says what is wrong with the options.
+func New(s Spec) (dispatch.Policy, error) { return Policies(nil).New(s) }
+
 // New makes the policy. The error says what is wrong with the options.
-func New(s Spec) (dispatch.Policy, error) {
+func (own Policies) New(s Spec) (dispatch.Policy, error) {
 	switch {
 	case s.TC != nil:
 		return tc.New(*s.TC), nil
 	case s.Shared != nil:
-		p, err := shared.New(s.Shared.Name, s.Shared.Options)
+		p, err := own.cluster(*s.Shared)
 		if err != nil {
 			return nil, fmt.Errorf("dispatch %s: %w", s.Shared.Name, err)
 		}
@@ -70,23 +151,43 @@ func New(s Spec) (dispatch.Policy, error) {
 			return nil, fmt.Errorf("dispatch grouped: %w", err)
 		}
 		return grouped.New(*s.Grouped), nil
+	case s.Module != nil:
+		p, err := own.named(s.Module.Policy)
+		if err != nil {
+			return nil, err
+		}
+		if p.Groups == nil {
+			return nil, fmt.Errorf("dispatch %s: it is not made from a module alone; take its own options", p.Name)
+		}
+		return p.Groups(*s.Module)
 	}
 	return nil, fmt.Errorf("no dispatch policy is given")
+}
+
+func (own Policies) cluster(s Shared) (dispatch.Policy, error) {
+	if !pipelines.Qualified(s.Name) {
+		return shared.New(s.Name, s.Options)
+	}
+	p, err := own.named(s.Name)
+	if err != nil {
+		return nil, err
+	}
+	if p.Cluster == nil {
+		return nil, fmt.Errorf("it cuts batches for the groups of a plan; a cluster has none. Choose one of %s", pipelines.Quoted(pipelines.Dispatches(pipelines.KindCluster)))
+	}
+	if err := s.Options.Check(); err != nil {
+		return nil, err
+	}
+	return p.Cluster(s.Options)
 }
 
 // Default is the policy of a module where none is named: the one that the
 // promises of plans are about.
 const Default = "tc"
 
-// Names lists the policies that can serve the modules of a plan, the default
-// first.
-func Names() []string {
-	return append(append([]string{Default}, shared.Names()...), roundrobin.RoundRobin)
-}
-
-// Suits says why a policy cannot serve the modules of a plan; nil where it can.
-func Suits(name string) error {
-	if fault := pipelines.DispatchFault(name); fault.Summary != "" {
+// Suits says why a policy cannot serve the modules of a kind of service; nil where it can.
+func Suits(k pipelines.Kind, name string) error {
+	if fault := pipelines.DispatchFault(k, name); fault.Summary != "" {
 		return errors.New(strings.ToLower(fault.Detail[:1]) + fault.Detail[1:])
 	}
 	return nil
@@ -94,7 +195,7 @@ func Suits(name string) error {
 
 // Module says how the requests of one planned module are dispatched.
 type Module struct {
-	Policy string // one of Names, with variants or without; empty means the default
+	Policy string // its name, with variants or without; empty means the default
 
 	// Groups of the module, as timing.Groups reads them off the plan. Executors
 	// come up with the index of their group.
@@ -115,16 +216,19 @@ type Module struct {
 
 // Spec is the policy to make for the module, by a driver that answers for shared devices. The
 // error says why the module cannot be served by the policy that it names.
-func (m Module) Spec() (Spec, error) {
-	name, chosen, _ := pipelines.SplitDispatch(cmp.Or(m.Policy, Default))
-	if err := Suits(m.Policy); err != nil {
+func (own Policies) Spec(m Module) (Spec, error) {
+	if err := Suits(pipelines.KindPipeline, m.Policy); err != nil {
 		return Spec{}, err
 	}
+	name, variants, _ := pipelines.SplitDispatch(cmp.Or(m.Policy, Default))
+	p, err := own.named(name)
 	switch {
-	case name == roundrobin.RoundRobin, slices.Contains(chosen, "ratio"):
-		return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: name == Default}}, nil
-	case name == Default:
-		return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Below: m.Below, Rate: m.Rate, Shared: true}}, nil
+	case err != nil:
+		return Spec{}, err
+	case p.spec != nil:
+		return p.spec(m, variants), nil
+	case p.Groups != nil:
+		return Spec{Module: &m}, nil
 	}
 	model := shared.Model{SLO: m.SLO, Rate: m.Rate}
 	for _, g := range m.Groups {
@@ -135,6 +239,14 @@ func (m Module) Spec() (Spec, error) {
 	}
 	o := shared.Options{Models: []shared.Model{model}, MaxQueue: m.MaxQueue, Delay: m.Delay, Margin: m.Margin}
 	return Spec{Shared: &Shared{Name: m.Policy, Options: o}}, nil
+}
+
+// tcOrRatio is policy tc, whose variant ratio goes batch by batch in turn.
+func tcOrRatio(m Module, variants []string) Spec {
+	if variants[0] == "ratio" {
+		return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: true}}
+	}
+	return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Below: m.Below, Rate: m.Rate, Shared: true}}
 }
 
 // SharedModels schedules the graph of a pipeline by budgets, and makes a class of every node, in

@@ -40,9 +40,10 @@ type Batch struct {
 }
 
 // Replay makes the policies of a station anew, tells them what was recorded, and compares what
-// they decide. It stops at the first difference. The error says that a part cannot be replayed.
-func Replay(s Station) (Replayed, error) {
-	r := replay{Replayed: Replayed{Station: s.Name}, running: map[dispatch.ExecutorID][]int{}}
+// they decide. It stops at the first difference. The error says that a part cannot be replayed,
+// such as one of a policy that a program brought and that is not among own.
+func Replay(s Station, own ...factory.Policy) (Replayed, error) {
+	r := replay{Replayed: Replayed{Station: s.Name}, own: own, running: map[dispatch.ExecutorID][]int{}}
 	for i, part := range s.Parts {
 		if err := r.part(part); err != nil {
 			return r.Replayed, fmt.Errorf("station %s, part %d of %d: %w", s.Name, i+1, len(s.Parts), err)
@@ -61,12 +62,13 @@ func Replay(s Station) (Replayed, error) {
 
 type replay struct {
 	Replayed
+	own     factory.Policies
 	running map[dispatch.ExecutorID][]int // batches by executor, in the order of their starts
 	out     []dispatch.Action
 }
 
 func (r *replay) part(part Part) (err error) {
-	policy, err := factory.New(part.Spec)
+	policy, err := r.own.New(part.Spec)
 	if err != nil {
 		return err
 	}

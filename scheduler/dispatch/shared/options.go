@@ -119,11 +119,45 @@ func (m Model) check() error {
 	return nil
 }
 
+// maker is a policy by its name, and what builds it with the variants that were chosen.
+type maker struct {
+	name string
+	make func(name string, o Options, variants []string) dispatch.Policy
+}
+
+// makers lists the policies that New builds; pipelines.DispatchPolicies says what declarations
+// must know of them.
+func makers() []maker {
+	return []maker{
+		{"adaptive", func(_ string, o Options, _ []string) dispatch.Policy { return NewAdaptive(o) }},
+		{"clockwork", func(_ string, o Options, _ []string) dispatch.Policy {
+			return newClockwork(clockworkOptions{Options: o})
+		}},
+		{"deferred", func(name string, o Options, variants []string) dispatch.Policy {
+			ready := FrontRun
+			if variants[0] == "beta-lambda" {
+				ready = BetaLambda
+			}
+			return newDeferred(name, DeferredOptions{Options: o, Ready: ready, Drop: dropRule(variants[1])})
+		}},
+		{"eager", func(name string, o Options, variants []string) dispatch.Policy {
+			return newDeferred(name, DeferredOptions{Options: o, Ready: AtOnce, Drop: dropRule(variants[0])})
+		}},
+		{"nexus", func(_ string, o Options, _ []string) dispatch.Policy { return newNexus(o) }},
+	}
+}
+
 // Names lists the policies that New builds.
-func Names() []string { return []string{"adaptive", "clockwork", "deferred", "eager", "nexus"} }
+func Names() []string {
+	var names []string
+	for _, m := range makers() {
+		names = append(names, m.name)
+	}
+	return names
+}
 
 // New builds the cluster policy of that name, which may choose among variants
-// (pipelines.DispatchVariants).
+// (pipelines.DispatchPolicy).
 func New(name string, o Options) (dispatch.Policy, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -132,21 +166,10 @@ func New(name string, o Options) (dispatch.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch policy {
-	case "adaptive":
-		return NewAdaptive(o), nil
-	case "clockwork":
-		return newClockwork(clockworkOptions{Options: o}), nil
-	case "nexus":
-		return newNexus(o), nil
-	case "eager":
-		return newDeferred(name, DeferredOptions{Options: o, Ready: AtOnce, Drop: dropRule(chosen[0])}), nil
-	case "deferred":
-		ready := FrontRun
-		if chosen[0] == "beta-lambda" {
-			ready = BetaLambda
+	for _, m := range makers() {
+		if m.name == policy {
+			return m.make(name, o, chosen), nil
 		}
-		return newDeferred(name, DeferredOptions{Options: o, Ready: ready, Drop: dropRule(chosen[1])}), nil
 	}
 	return nil, fmt.Errorf("there is no dispatch policy %q for clusters; choose one of %s", policy, strings.Join(Names(), ", "))
 }

@@ -23,7 +23,7 @@ type Policy struct {
 
 // Complete checks the options: a search knows only what it may choose from.
 func (Policy) Complete(o plan.Options) (plan.Options, error) {
-	err := o.Check(plan.Choices{Steps: []string{"hetero", "hetero:dearest", "batch", "concurrency"}})
+	err := o.Check()
 	o.Concurrency = true
 	return o, err
 }

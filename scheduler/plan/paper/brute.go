@@ -263,7 +263,7 @@ type brute struct{}
 
 // Complete checks the options.
 func (brute) Complete(o plan.Options) (plan.Options, error) {
-	return o, o.Check(plan.Choices{Steps: []string{"hetero", "hetero:dearest", "batch", "concurrency", "dummy"}})
+	return o, o.Check()
 }
 
 // Split is that of least cost.

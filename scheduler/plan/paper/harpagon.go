@@ -10,7 +10,6 @@ import (
 // and latency reassigner, Algorithm 2 with node merger and cost-direct.
 func harpagon() policy {
 	return policy{
-		choices: plan.Choices{Steps: Steps(), Splits: true, Readings: true},
 		module: func(s *search, m *plan.ModuleProblem) moduleSolver {
 			return s.algorithm1(m, fillMachine, plan.CollectRate)
 		},
@@ -27,9 +26,4 @@ func Start(ready *plan.Prepared) ([]time.Duration, bool) {
 	}
 	sets, err := s.schedule(budgets)
 	return plan.Worsts(sets), err == nil
-}
-
-// Steps lists the steps of policy harpagon, the names that Options.Without takes.
-func Steps() []string {
-	return []string{"tc", "dt", "multi", "multi:one", "hetero", "hetero:dearest", "batch", "concurrency", "dummy", "reassign", "reassign:one", "merge", "direct"}
 }

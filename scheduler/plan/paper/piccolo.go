@@ -40,9 +40,7 @@ import (
 // fill: for M3 of Harpagon's Table II it wants 122 dummy requests where 2 are
 // enough.
 func piccolo() policy {
-	steps := Steps()
 	return policy{
-		choices:    plan.Choices{Steps: steps[:len(steps)-2], Splits: true, Readings: true},
 		lacks:      []string{"merge", "direct"},
 		concurrent: true,
 		fastest:    true,

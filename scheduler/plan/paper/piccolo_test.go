@@ -231,7 +231,7 @@ func TestPiccoloKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawConcurrent(t)
 		o := asPiccolo
-		for _, step := range piccolo().choices.Steps {
+		for _, step := range pipelines.PlanPolicyNamed(pipelines.KindPipeline, plan.PolicyPiccolo).Steps {
 			if rapid.IntRange(0, 6).Draw(t, step) == 0 {
 				o.Without = append(o.Without, step)
 			}

@@ -15,9 +15,8 @@ import (
 // and what it does otherwise. It splits the objective and then serves every module
 // within its budget.
 type policy struct {
-	choices plan.Choices
-	lacks   []string // steps that it does not have
-	split   string   // the only way in which it splits, as Options.Split has it; empty where that is open
+	lacks []string // steps that it does not have
+	split string   // the only way in which it splits, as Options.Split has it; empty where that is open
 
 	// concurrent policies use profile points with several batches at a time on a
 	// machine where the profile has them.
@@ -53,7 +52,7 @@ type moduleSolver interface {
 
 // Complete checks the options and switches off what the policy lacks.
 func (p policy) Complete(o plan.Options) (plan.Options, error) {
-	if err := o.Check(p.choices); err != nil {
+	if err := o.Check(); err != nil {
 		return o, err
 	}
 	if _, err := parseSplit(o.Split); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/exact"
 	"github.com/harpagon/harpagon/scheduler/plan/paper"
@@ -14,23 +15,27 @@ import (
 // Names lists the names that plan.Options.Policy takes, the default first.
 func Names() []string { return append([]string{plan.PolicyExact}, paper.Names()...) }
 
-// Steps lists the names that plan.Options.Without takes.
-func Steps() []string { return paper.Steps() }
-
-// Named is a policy by its name; empty for the default.
-func Named(name string) (plan.Policy, error) {
+// Of is the policy that options name, among those of a program (plan.Options.Policies), too.
+func Of(o plan.Options) (plan.Policy, error) {
+	name := o.Policy
 	if name == "" || name == plan.PolicyExact {
 		return exact.Policy{Start: paper.Start}, nil
 	}
 	if p := paper.Named(name); p != nil {
 		return p, nil
 	}
+	if p := o.Policies[name]; p != nil {
+		return p, nil
+	}
+	if pipelines.Qualified(name) {
+		return nil, fmt.Errorf("plan: this program has no policy %q; start the one that brings it, or choose one of %s", name, strings.Join(Names(), ", "))
+	}
 	return nil, fmt.Errorf("plan: there is no policy %q; there is %s", name, strings.Join(Names(), ", "))
 }
 
 // Check reports what is wrong with the options, naming what exists.
 func Check(o plan.Options) error {
-	by, err := Named(o.Policy)
+	by, err := Of(o)
 	if err == nil {
 		_, err = by.Complete(o)
 	}
@@ -41,11 +46,16 @@ func Check(o plan.Options) error {
 // cannot be met, or the problem or the options make no sense, the plan has
 // status Infeasible and says why in Reason.
 func Solve(p plan.Problem, o plan.Options) plan.Plan {
-	by, err := Named(o.Policy)
+	by, err := Of(o)
 	if err != nil {
 		return o.Infeasible(&p, err)
 	}
 	return plan.Solve(p, o, by)
+}
+
+// jointly is a policy that plans several pipelines in one search; false where it cannot.
+type jointly interface {
+	SolveAll([]plan.Problem, plan.Options) ([]plan.Plan, bool)
 }
 
 // SolveAll plans several pipelines together, in their order. Under cost model
@@ -53,8 +63,8 @@ func Solve(p plan.Problem, o plan.Options) plan.Plan {
 // then is charged for its part of a device in proportion to the time it uses.
 // Everything else is planned one by one.
 func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
-	by, _ := Named(o.Policy)
-	if together, ok := by.(exact.Policy); ok {
+	by, _ := Of(o)
+	if together, ok := by.(jointly); ok {
 		if plans, ok := together.SolveAll(problems, o); ok {
 			return plans
 		}
@@ -70,7 +80,7 @@ func SolveAll(problems []plan.Problem, o plan.Options) []plan.Plan {
 // steps of the papers. An objective that cannot be met is an
 // *plan.InfeasibleError.
 func SplitLatency(p plan.Problem, o plan.Options) (plan.Budgets, error) {
-	by, err := Named(o.Policy)
+	by, err := Of(o)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +90,7 @@ func SplitLatency(p plan.Problem, o plan.Options) (plan.Budgets, error) {
 // ScheduleModules chooses groups for every module within its budget: the second
 // step. A module that cannot keep its budget is an *plan.InfeasibleError.
 func ScheduleModules(p plan.Problem, o plan.Options, b plan.Budgets) (plan.Plan, error) {
-	by, err := Named(o.Policy)
+	by, err := Of(o)
 	if err != nil {
 		return plan.Plan{}, err
 	}

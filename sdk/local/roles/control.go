@@ -18,6 +18,7 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	made "github.com/harpagon/harpagon/executors/hosts"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -52,7 +53,7 @@ func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Co
 		DeadlockDetectionTimeout: spins,
 	})
 	workflows.Register(w)
-	activities.RegisterControl(w, &activities.Fleet{Client: c}, &activities.Functions{Allow: o.Allow})
+	activities.RegisterControl(w, &activities.Planning{Policies: o.Policies}, &activities.Fleet{Client: c}, &activities.Functions{Allow: o.Allow})
 	if err := w.Start(); err != nil {
 		return nil, fmt.Errorf("roles: control: %w", err)
 	}
@@ -132,8 +133,9 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 // ProvisionOptions says where a control role runs workflows and what it has made: which hosts,
 // and functions where.
 type ProvisionOptions struct {
-	Namespace    string   // of the client; empty means Temporal's default
-	Allow        []string // HOST or HOST:PORT of providers that may be told to make functions; none allow all
+	Namespace    string             // of the client; empty means Temporal's default
+	Allow        []string           // HOST or HOST:PORT of providers that may be told to make functions; none allow all
+	Policies     scheduler.Policies // that the program brings to plan by, and to size plans by
 	Provisioners []made.Provisioner
 	Folder       string       // where the drivers remember what they have made
 	Program      string       // that runs workers of this machine; empty means this one

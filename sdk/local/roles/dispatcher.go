@@ -20,6 +20,7 @@ import (
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/dispatcher/server"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -36,6 +37,7 @@ type DispatcherOptions struct {
 	Credentials secure.Credentials // asked of gateways and executors
 	Log         func(string)       // is told of connections that failed; may be nil
 	Record      string             // as of GatewayOptions
+	Policies    factory.Policies   // that the program brings to dispatch by
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
 
 	// Connections is how many each of the two ports keeps open; 0 means
@@ -93,7 +95,7 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	}
 	queues := dispatcher.New(dispatcher.Options{
 		Now: func() time.Duration { return time.Since(began) + 1 }, Margin: gateway.DefaultMargin,
-		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: memory,
+		Span: gateway.DefaultSpan, FunctionSpan: gateway.DefaultFunctionSpan, Record: memory, Policies: o.Policies,
 	})
 	life, quit := context.WithCancel(context.Background())
 	settings := server.Options{Name: o.Name, Callers: o.Credentials.Guard(), Patience: o.Keepalive}
