@@ -43,9 +43,10 @@ func ChildMain() {
 // errChild is what a child sees whose main did not call ChildMain.
 var errChild = errors.New("harpagon: this process was started to run a network, but its main does not call local.ChildMain first; add that call, or set Options.Command to a program that does")
 
-// Engines are all engines of the project. Networks run in child processes
-// started by command, this program when empty; what they print goes to log.
-func Engines(registry *steps.Registry, command []string, log io.Writer) []executors.Engine {
+// Engines are all engines of the project, and those of a program. Networks run in child
+// processes started by command, this program when empty; what they print goes to log.
+// pipelines.Engines says what declarations must know of them.
+func Engines(registry *steps.Registry, command []string, log io.Writer, own ...executors.Engine) []executors.Engine {
 	if registry == nil {
 		registry = steps.Builtin()
 	}
@@ -56,6 +57,7 @@ func Engines(registry *steps.Registry, command []string, log io.Writer) []execut
 		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
 	}
 	all = append(all, remote.New(remote.Options{}), process.New(process.Options{Supervisor: command, Output: log}))
+	all = append(all, own...)
 	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...), Echo: true}))
 }
 

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
+	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/secure"
 )
@@ -47,6 +50,11 @@ type Options struct {
 	// Engine is used for every module, whatever is declared: "emulated" runs
 	// on devices that are only declared. Empty means none.
 	Engine string
+
+	// Engines and Policies are the program's own, beside those of this project: declarations
+	// name them by Engine.Name, and by the names of the policies, which have a slash.
+	Engines  []executors.Engine
+	Policies scheduler.Policies
 
 	Cores     int                // of this machine to offer; 0 means all
 	GPUs      bool               // offer its NVIDIA GPUs, too
@@ -90,6 +98,20 @@ type Options struct {
 
 // declares reports whether there is anything to apply.
 func (o *Options) declares() bool { return len(o.Files) > 0 || o.Document != nil }
+
+// checkOwn says what is wrong with the engines and policies that the program brings.
+func (o *Options) checkOwn() error {
+	for i, e := range o.Engines {
+		_, known := pipelines.EngineNamed(e.Name())
+		if known || e.Name() == "" || e.Name() == pipelines.EngineAuto || slices.ContainsFunc(o.Engines[:i], func(other executors.Engine) bool { return other.Name() == e.Name() }) {
+			return fmt.Errorf("harpagon: Options.Engines: there is an engine %q already; give this one a name of its own", e.Name())
+		}
+	}
+	if err := o.Policies.Check(); err != nil {
+		return fmt.Errorf("harpagon: Options.Policies: %w", err)
+	}
+	return nil
+}
 
 // TemporalOptions say what kind of server a system wants.
 type TemporalOptions struct {

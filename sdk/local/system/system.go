@@ -26,6 +26,7 @@ import (
 	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/process"
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
@@ -91,6 +92,9 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	if o.GRPCAddr == "" {
 		o.GRPCAddr = anyPort
 	}
+	if err := o.checkOwn(); err != nil {
+		return nil, err
+	}
 	s := &System{folder: Folder(o.StateDir), say: lineWriter(o.Progress)}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(s.folder.Explain(err), s.Close())
@@ -127,12 +131,15 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	if s.engines, err = osutil.OpenLog(s.folder.log("engines")); err != nil {
 		return fmt.Errorf("harpagon: %w", err)
 	}
-	engines := Engines(o.Functions, o.Command, s.engines)
+	engines := Engines(o.Functions, o.Command, s.engines, o.Engines...)
 	var doc pipelines.Document
 	if o.declares() {
 		variables := hcl.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
 		if doc, err = load(variables, executors.Signatures(engines...), o.Files, o.Document, o.Plan); err != nil {
 			return err
+		}
+		if err := o.Policies.Missing(&doc); err != nil {
+			return fmt.Errorf("harpagon: %w", err)
 		}
 		models := content.Pinning{Store: content.Folder(s.folder.Models()), Fetch: o.Fetch}
 		if err := models.Pin(ctx, &doc); err != nil {
@@ -160,7 +167,7 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 
 func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Document, engines []executors.Engine) (err error) {
 	c := s.temporal.client
-	if s.control, err = roles.StartControl(ctx, c, roles.ProvisionOptions{Namespace: s.temporal.namespace}); err != nil {
+	if s.control, err = roles.StartControl(ctx, c, roles.ProvisionOptions{Namespace: s.temporal.namespace, Policies: o.Policies}); err != nil {
 		return err
 	}
 	if o.StoreAddr != "" {
@@ -177,7 +184,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	if s.gateway, err = roles.StartGateway(ctx, c, roles.GatewayOptions{
 		Name:        host,
 		Credentials: o.Credentials, Limits: o.Limits, HTTPAddr: o.HTTPAddr, GRPCAddr: o.GRPCAddr, UI: s.UIURL, Namespace: s.temporal.namespace, Record: o.Record, Log: func(line string) { s.say("%s", line) },
-		Logger: s.temporal.logger,
+		Logger: s.temporal.logger, Gateway: gateway.Options{Policies: o.Policies.Dispatch},
 	}); err != nil {
 		return err
 	}
