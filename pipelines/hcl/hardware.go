@@ -91,7 +91,7 @@ var clusterBlock = block[pipelines.Cluster]{
 		attr("devices", devices, func(c *pipelines.Cluster) *pipelines.Range { return &c.Devices },
 			`a number, or '{ min = 2, max = 64 }'; left out, as many as it needs`),
 		attr("dispatch", text, func(c *pipelines.Cluster) *string { return &c.Dispatch },
-			`'"adaptive"' (default), '"deferred"', '"eager"', '"clockwork"', '"nexus"', with [variants](dispatching.md#which-policy-when) after a colon`),
+			firstIsDefault(pipelines.Dispatches(pipelines.KindCluster))+`, with [variants](dispatching.md#which-policy-when) after a colon`),
 		attr("pipelines", members, func(c *pipelines.Cluster) *[]string { return &c.Pipelines },
 			`names of pipelines, each in one cluster at most`).required(),
 	},

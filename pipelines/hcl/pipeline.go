@@ -29,7 +29,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("headroom", headroom, func(p *pipelines.Pipeline) **float64 { return &p.Headroom },
 			`share of the objective that plans leave free for what machines do besides: '"10%"', or '0.1'. Budgets add up to the objective less this; a request's own deadline stays the objective. Without it: nothing where all profiles are given, and at least '"10%"' where one was measured (see [planning](planning.md#headroom))`),
 		attr("dispatch", text, func(p *pipelines.Pipeline) *string { return &p.Dispatch },
-			`how batches are cut from the stream: '"tc"' (default), which keeps what plans promise; '"adaptive"', '"deferred"', '"eager"', '"clockwork"', '"nexus"', which go by deadlines; '"tc:ratio"', '"round-robin"', by turns, for comparison. See [operating](operating.md#dispatch)`),
+			`how batches are cut from the stream: `+firstIsDefault(pipelines.Dispatches(pipelines.KindPipeline))+`. The default keeps what plans promise; those of clusters go by deadlines; '"tc:ratio"' and '"round-robin"' go by turns, for comparison. See [operating](operating.md#dispatch)`),
 		attr("accuracy", accuracy, func(p *pipelines.Pipeline) *float64 { return &p.Accuracy },
 			`the least accuracy that the variants of modules may leave, above 0 and at most 1; see [variants](variants.md)`),
 	},
@@ -130,7 +130,7 @@ var planBlock = block[pipelines.Planning]{
 	notes: "in",
 	attributes: []attribute[pipelines.Planning]{
 		attr("policy", text, func(p *pipelines.Planning) *string { return &p.Policy },
-			`of a pipeline '"exact"' (default), '"harpagon"', '"piccolo"', '"nexus"', '"scrooge"', '"inferline"', '"clipper"', '"brute"'; of a pool '"exact"' (default), '"kairos"', '"homogeneous"', '"kairos+"', '"random"', '"genetic"', '"ribbon"'; of a function '"exact"' (default), '"harmonybatch"', '"batch"', '"mbs+"', '"mbs+ optimal"'`).noted("all"),
+			`of a pipeline `+firstIsDefault(pipelines.Policies(pipelines.KindPipeline))+`; of a pool `+firstIsDefault(pipelines.Policies(pipelines.KindPool))+`; of a function `+firstIsDefault(pipelines.Policies(pipelines.KindFunction))).noted("all"),
 		attr("cost_model", text, func(p *pipelines.Planning) *string { return &p.CostModel },
 			`what a plan costs: '"shared"' (default), '"whole"', '"proportional"'; see [planning](planning.md)`).noted("pipelines"),
 		attr("without", texts, func(p *pipelines.Planning) *[]string { return &p.Without },

@@ -160,3 +160,8 @@ func ctyValue(v any) cty.Value {
 	}
 	return cty.StringVal(strings.TrimSpace(fmt.Sprint(v))) // Builder.Build refuses it
 }
+
+// firstIsDefault lists names for the reference of the language.
+func firstIsDefault(names []string) string {
+	return `'"` + names[0] + `"' (default), '"` + strings.Join(names[1:], `"', '"`) + `"'`
+}
