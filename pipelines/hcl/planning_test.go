@@ -3,6 +3,7 @@ package hcl
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,11 +91,11 @@ func TestPlanBlockFindings(t *testing.T) {
 		"a policy that nobody has": {
 			"pipeline", `policy = "harpagn"`, 3, 10, "Unknown policy", `There is no policy "harpagn" for a pipeline. Did you mean "harpagon"?`},
 		"far from any": {
-			"pool", `policy = "best"`, 3, 10, "Unknown policy", `There is no policy "best" for a pool. Choose one of exact, kairos, homogeneous, kairos+, random, genetic, ribbon.`},
+			"pool", `policy = "best"`, 3, 10, "Unknown policy", `There is no policy "best" for a pool. Choose one of ` + strings.Join(pipelines.Policies(pipelines.KindPool), ", ") + `.`},
 		"a policy of pools": {
-			"pipeline", `policy = "kairos"`, 3, 10, "Unknown policy", `Policy "kairos" plans pools, and this is a pipeline. Choose one of exact, harpagon, piccolo, nexus, scrooge, inferline, clipper, brute.`},
+			"pipeline", `policy = "kairos"`, 3, 10, "Unknown policy", `Policy "kairos" plans pools, and this is a pipeline. Choose one of ` + strings.Join(pipelines.Policies(pipelines.KindPipeline), ", ") + `.`},
 		"a policy of pipelines": {
-			"function", `policy = "harpagon"`, 3, 10, "Unknown policy", `Policy "harpagon" plans pipelines, and this is a function. Choose one of exact, harmonybatch, batch, mbs+, mbs+ optimal.`},
+			"function", `policy = "harpagon"`, 3, 10, "Unknown policy", `Policy "harpagon" plans pipelines, and this is a function. Choose one of ` + strings.Join(pipelines.Policies(pipelines.KindFunction), ", ") + `.`},
 		"a cost model in a pool": {
 			"pool", `cost_model = "whole"`, 3, 14, "Not for a pool", `The plan of a pool has a policy only; cost_model is for pipelines. Take it out.`},
 		"an unsound function": {
@@ -152,7 +153,7 @@ func TestPlanningInGo(t *testing.T) {
 	_, err = build.NewPool("q").Plan(pipelines.Planning{Split: "lc"}).Build()
 	assert.ErrorContains(t, err, "split is for pipelines")
 	_, err = build.NewFunction("f", pipelines.Provider{}).Plan(pipelines.Planning{Policy: "x"}).Build()
-	assert.ErrorContains(t, err, `There is no policy "x" for a function. Choose one of exact, harmonybatch, batch, mbs+, mbs+ optimal.`)
+	assert.ErrorContains(t, err, `There is no policy "x" for a function. Choose one of `+strings.Join(pipelines.Policies(pipelines.KindFunction), ", ")+`.`)
 }
 
 func TestPlanBlocksOfPoolsAndFunctionsRoundTrip(t *testing.T) {

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func TestNewRefusesBadOptions(t *testing.T) {
 		assert.ErrorContains(t, err, message)
 	}
 	_, err := New("fastest", Options{Models: []Model{good}})
-	assert.ErrorContains(t, err, `no dispatch policy "fastest" for clusters; choose one of adaptive, clockwork, deferred, eager, nexus`)
+	assert.ErrorContains(t, err, `no dispatch policy "fastest" for clusters; choose one of `+strings.Join(Names(), ", "))
 	for _, name := range Names() {
 		p, err := New(name, Options{Models: []Model{good}})
 		require.NoError(t, err)
