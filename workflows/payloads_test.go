@@ -64,7 +64,7 @@ func TestPayloadsOfTheEditionBefore(t *testing.T) {
 func payloads() map[string]reflect.Type {
 	all := registry{all: map[string]reflect.Type{}}
 	workflows.Register(all)
-	activities.RegisterControl(all, &activities.Fleet{}, &activities.Functions{})
+	activities.RegisterControl(all, &activities.Planning{}, &activities.Fleet{}, &activities.Functions{})
 	activities.RegisterHost(all, &activities.Host{})
 	activities.RegisterGateway(all, &activities.GatewayActivities{})
 	activities.RegisterDispatcher(all, &activities.DispatcherActivities{})
