@@ -123,8 +123,8 @@ func even(m pipelines.Module) bool {
 // The processor-demand test takes the stream for a fluid. Requests are counted
 // singly, and where several groups share a stream and start batches that are not
 // full, some may find no batch in time: package demand shows that they are late
-// by one inter-arrival time at the most. Where batches fill, requests are played against
-// them as well.
+// by one inter-arrival time at the most. Which plans need less is found by playing
+// requests against them.
 
 // Playing requests against a module.
 const (
@@ -147,16 +147,16 @@ func SingleMargin(rate float64, groups []Group, latency time.Duration) time.Dura
 	return gap
 }
 
-// counted reports whether the groups keep their windows for single requests: all batches fill, and
-// those that are played find one. Batches that leave partly filled may do so for even arrivals, and
-// not for gaps that are longer, which leave them with less.
+// counted reports whether the groups are known to keep their windows for single requests, however
+// many come: where all batches fill, or their schedules begin anew among those that are played.
 func counted(rate float64, groups []Group) bool {
 	schedules, full := make([]demand.Schedule, len(groups)), true
 	for i, g := range groups {
 		full = full && (g.Rate+g.DummyRate)*(g.Period+time.Nanosecond).Seconds() >= float64(g.Batch)*(1-RateTolerance)
 		schedules[i] = demand.Schedule{Room: g.Batch, Period: g.Period, Window: g.Window, Spare: g.spare()}
 	}
-	return full && demand.Counted(rate, schedules, countedRequests)
+	kept, always := demand.Counted(rate, schedules, countedRequests)
+	return kept && (full || always)
 }
 
 // spare is how much later than the schedule a batch of devices of its own may

@@ -69,7 +69,7 @@ func TestSingleRequestsKeepWhatTheTestSays(t *testing.T) {
 			if !full && len(s.groups) > 1 {
 				margin = 1 / perSecond
 			}
-			kept := Counted(perSecond, s.schedules(least+margin), 3000)
+			kept, _ := Counted(perSecond, s.schedules(least+margin), 3000)
 			require.True(t, kept)
 		})
 	}
@@ -83,23 +83,24 @@ func TestSingleRequestsMayNeedMore(t *testing.T) {
 		{Room: 4, Period: 49376 * time.Microsecond, Window: 16177 * time.Microsecond},
 		{Room: 4, Period: 24473 * time.Microsecond, Window: 41080 * time.Microsecond},
 	}
-	kept := Counted(rate, groups, 8000)
+	kept, _ := Counted(rate, groups, 8000)
 	assert.False(t, kept)
 	for i := range groups {
 		groups[i].Window += time.Second * 10 / 2431
 	}
-	kept = Counted(rate, groups, 8000)
+	kept, _ = Counted(rate, groups, 8000)
 	assert.True(t, kept)
 }
 
 func TestSchedulesThatBeginAnewAreKeptForEver(t *testing.T) {
-	kept := Counted(100, []Schedule{{Room: 4, Period: 40 * time.Millisecond, Window: 40 * time.Millisecond}}, 100)
+	kept, always := Counted(100, []Schedule{{Room: 4, Period: 40 * time.Millisecond, Window: 40 * time.Millisecond}}, 100)
 	assert.True(t, kept)
-	kept = Counted(100, []Schedule{{Room: 3, Period: 40 * time.Millisecond, Window: 40 * time.Millisecond}}, 100)
+	assert.True(t, always)
+	kept, _ = Counted(100, []Schedule{{Room: 3, Period: 40 * time.Millisecond, Window: 40 * time.Millisecond}}, 100)
 	assert.False(t, kept, "four requests come while three are taken")
-	kept = Counted(100, []Schedule{{Room: 1}}, 100)
+	kept, _ = Counted(100, []Schedule{{Room: 1}}, 100)
 	assert.True(t, kept, "batches without end")
-	kept = Counted(100, nil, 1)
+	kept, _ = Counted(100, nil, 1)
 	assert.False(t, kept)
 }
 
@@ -108,8 +109,8 @@ func TestRequestsManyBatchesApartAreCountedAtOnce(t *testing.T) {
 		{Room: 4, Period: time.Millisecond, Window: time.Millisecond},
 		{Room: 2, Period: 7 * time.Microsecond, Window: 2 * time.Millisecond},
 	}
-	kept := Counted(1e-6, groups, 8000)
+	kept, _ := Counted(1e-6, groups, 8000)
 	assert.True(t, kept, "one request in twelve days")
-	kept = Counted(1e-12, groups, 8000)
+	kept, _ = Counted(1e-12, groups, 8000)
 	assert.True(t, kept, "the second comes when an int64 has no nanoseconds left")
 }

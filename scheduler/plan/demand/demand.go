@@ -259,12 +259,12 @@ type Schedule struct {
 // Counted plays evenly paced requests, rate of them per second, one by one
 // against groups whose first batches are released with the first request: each
 // goes to the batch that is due first of those that are released and have room.
-// It reports whether every one of so many found such a batch; of any number, where
-// the schedules begin anew on the way.
+// kept says that every one of so many found such a batch. always says that the
+// schedules could begin anew on the way, which makes kept true for any number.
 //
 // Periods are rounded to whole nanoseconds, so the release of batch k may be off
 // by k of them; a request is not turned away for these.
-func Counted(rate float64, groups []Schedule, requests int) bool {
+func Counted(rate float64, groups []Schedule, requests int) (kept, always bool) {
 	var buffer [8]collection
 	open := append(buffer[:0], make([]collection, len(groups))...)
 	// An int64 holds the nanoseconds of 292 years.
@@ -281,14 +281,14 @@ func Counted(rate float64, groups []Schedule, requests int) bool {
 			}
 		}
 		if best < 0 {
-			return false
+			return false, false
 		}
 		if !begun && i > 0 {
-			return true
+			return true, true
 		}
 		open[best].add(&groups[best], at)
 	}
-	return true
+	return true, false
 }
 
 // collection is the batch of a group that is collected.

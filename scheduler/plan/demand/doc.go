@@ -76,9 +76,8 @@
 //     (transport problems have whole solutions), and earliest deadline first
 //     finds one. A request may so come up to 1/T before the release of its
 //     batch: windows need one inter-arrival time more, at the most. The room of
-//     b - f·P more makes up for it in nearly all plays of even arrivals; but gaps
-//     that are longer leave a batch with less, and one in some thousand plans then
-//     lost a request, so the time is always kept.
+//     b - f·P more makes up for it in nearly all cases; Counted plays requests
+//     to find out, which is a proof where the schedules begin anew on the way.
 //     One group alone with W = P needs nothing: every request lies in one
 //     period, and no more than b of them in any.
 //
