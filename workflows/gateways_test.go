@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/activities"
@@ -106,60 +105,4 @@ func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
 			})...)
 		})
 	}
-}
-
-// TestGatewaysAreToldWhileAnotherPlanIsSearched: what was refused before is tried again when a
-// gateway joins, and the search may take long; what serves is there to be told at once.
-func TestGatewaysAreToldWhileAnotherPlanIsSearched(t *testing.T) {
-	w := newWorld(4)
-	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
-	r := newRig(t, w)
-	long := mock.MatchedBy(func(in activities.PlanInput) bool { return in.Spec.Pipeline.Rate == tooMuch })
-	r.OnActivity("Plan", mock.Anything, long).Return(new(activities.Planning).Plan).After(40 * time.Second)
-	r.OnActivity("Plan", mock.Anything, mock.Anything).Return(new(activities.Planning).Plan)
-	for i, step := range []func(){
-		func() { apply(20)(r) },
-		func() { r.update(UpdateApply, ApplyRequest{Spec: traffic(tooMuch)}) },
-		func() {
-			require.NotNil(t, r.status().Failure)
-			w.change(func() { w.gateways = []activities.Member{g1, g2} })
-			r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: []activities.Member{g2}})
-			r.at(20*time.Second, func() {
-				assert.Equal(t, Planning, r.status().Phase)
-				require.Len(t, w.installed, 2, "it is told meanwhile")
-				assert.Equal(t, 1, w.installed[1].Generation)
-			})
-		},
-		func() {
-			assert.Equal(t, Serving, r.status().Phase)
-			assert.Len(t, w.installed, 2, "and once")
-			apply(30)(r)
-		},
-		func() {
-			assert.Equal(t, 30., r.status().Rate)
-			assert.Len(t, w.installed, 4, "a change reaches both")
-			r.update(UpdateDelete, "over")
-		},
-	} {
-		r.at(time.Duration(i)*time.Minute, step)
-	}
-	r.run(Settings{RetryAfter: time.Hour})
-}
-
-// TestAGatewayIsToldOfAServiceThatLacksExecutors: it waits for none that will not come, and is
-// ready for what else serves.
-func TestAGatewayIsToldOfAServiceThatLacksExecutors(t *testing.T) {
-	w := newWorld(4)
-	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
-	script(t, w, Settings{RetryAfter: time.Hour}, apply(20), func(r *rig) {
-		w.change(func() { w.fleet.Hosts, w.prepareErr = nil, activitiesNotReady() })
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
-	}, func(r *rig) {
-		require.Empty(t, r.status().Executors)
-		w.change(func() { w.gateways, w.prepared = []activities.Member{g1, g2}, nil })
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: []activities.Member{g2}})
-	}, func(r *rig) {
-		assert.Len(t, w.installed, 2)
-		assert.Empty(t, w.prepared, "nobody waits for executors")
-	})
 }
