@@ -39,7 +39,7 @@ func (h *Host) choose(m pipelines.Module) (Engine, error) {
 		return h.engine(h.ForceEngine, m.Name)
 	}
 	name := EngineName(m)
-	open := name == EngineNetwork && (m.Engine == "" || m.Engine == engineAuto)
+	open := name == EngineNetwork && (m.Engine == "" || m.Engine == pipelines.EngineAuto)
 	if !open && name != EngineFast {
 		return h.engine(name, m.Name)
 	}

@@ -27,9 +27,6 @@ const (
 	EngineProcess  = pipelines.EngineProcess // for commands
 )
 
-// engineAuto is what a declaration or a slot says to leave the choice open.
-const engineAuto = pipelines.EngineAuto
-
 // Host is one machine: its devices and its engines. Fill in the fields, then
 // use it from as many goroutines as there are executors; do not copy it.
 type Host struct {
@@ -122,7 +119,7 @@ func (h *Host) Signatures() pipelines.SignatureFunc {
 
 // engineOf also heeds what the slot says.
 func (h *Host) engineOf(t Task) (Engine, error) {
-	if name := t.Slot.Engine; h.ForceEngine == "" && name != "" && name != engineAuto {
+	if name := t.Slot.Engine; h.ForceEngine == "" && name != "" && name != pipelines.EngineAuto {
 		e, err := h.engine(name, t.Module.Name)
 		return fixing(e, err, t.Module)
 	}

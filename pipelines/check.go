@@ -232,7 +232,7 @@ func (v *validator) objective(p *Pipeline, path string) {
 	}
 	kind, _, _, err := SplitArrivals(p.Arrivals)
 	if err != nil {
-		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", sentence(err))
 	}
 	if p.Attainment > 0 && err == nil && kind == ArrivalsEven {
 		holds := "every request of a plan that is proven meets the SLO"

@@ -33,7 +33,7 @@ func (v *validator) pool(p *Pool) {
 	kind, _, _, err := SplitArrivals(p.Arrivals)
 	switch {
 	case err != nil:
-		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", sentence(err))
 	case kind == ArrivalsTrace:
 		v.errorf(path+".arrivals", "Invalid arrivals", "A pool is planned for the highest rate that it sustains, so its arrivals have no rate of their own: even, poisson or gamma:SHAPE.")
 	}

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 
 // kind is what services of each kind do in their own way.
 type kind interface {
-	// fault says why a spec, whose planning is known, must not be planned.
+	// fault is why a spec, whose planning and hardware are known, must not be planned.
 	fault(s scheduler.Spec) error
 
 	// planSummary is what planning has to do, in the UI.
@@ -50,15 +49,10 @@ func kindOf(k scheduler.Kind) kind {
 	return pipelineKind{}
 }
 
-var errNoHardware = errors.New("it has no hardware to run on; declare a hardware block")
-
 // pipelineKind is of pipelines: its rate, its pace, its fan-out and its arrivals may drift.
 type pipelineKind struct{}
 
 func (pipelineKind) fault(s scheduler.Spec) error {
-	if len(s.Hardware) == 0 {
-		return errNoHardware
-	}
 	if err := factory.Suits(scheduler.KindPipeline, s.Pipeline.Dispatch); err != nil {
 		return err
 	}
@@ -95,9 +89,6 @@ func (pipelineKind) measured(ctx workflow.Context, s *service, m autoscale.Measu
 type poolKind struct{}
 
 func (poolKind) fault(s scheduler.Spec) error {
-	if len(s.Hardware) == 0 {
-		return errNoHardware
-	}
 	return pipelines.CheckElsewhere(pipelines.Document{Hardware: s.Hardware, Pools: []pipelines.Pool{*s.Pool}})
 }
 
@@ -162,9 +153,6 @@ type clusterKind struct{}
 
 // fault looks at the cluster and each of its pipelines.
 func (clusterKind) fault(s scheduler.Spec) error {
-	if len(s.Hardware) == 0 {
-		return errNoHardware
-	}
 	if err := factory.Suits(scheduler.KindCluster, s.Cluster.Dispatch); err != nil {
 		return err
 	}

@@ -245,5 +245,8 @@ func ofKind(s scheduler.Spec) error {
 	for _, fault := range s.Planning().Faults(s.Kind()) {
 		return fmt.Errorf("%s of its plan: %s", fault.Attribute, fault.Detail)
 	}
+	if s.Function == nil && len(s.Hardware) == 0 {
+		return errors.New("it has no hardware to run on; declare a hardware block")
+	}
 	return kindOf(s.Kind()).fault(s)
 }

@@ -197,7 +197,7 @@ func Suits(k pipelines.Kind, name string) error {
 type Module struct {
 	Policy string // its name, with variants or without; empty means the default
 
-	// Groups of the module, as timing.Groups reads them off the plan. Executors
+	// Groups of the module, as flow.DispatchGroups reads them off the plan. Executors
 	// come up with the index of their group.
 	Groups []tc.Group
 
