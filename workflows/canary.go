@@ -218,7 +218,7 @@ func (s *service) shareWithJoined(ctx workflow.Context) error {
 	some := slices.Clone(s.New)
 	s.installOnJoined(ctx)
 	s.setPhase(ctx, Trying)
-	if err := s.install(ctx, gatewayQueues(ctx, some, s.present), s.Trial.Deployed); err != nil {
+	if err := s.install(ctx, gatewayQueues(ctx, some, s.present), s.Trial.Deployed, s.hasWork); err != nil {
 		return err
 	}
 	return s.giveShare(ctx, some, s.Trial.Update)

@@ -33,6 +33,7 @@ func (s *service) change(ctx workflow.Context) {
 	}
 	generation, cause, by := s.Generation, s.Cause, s.By // they may be replaced meanwhile
 	var reply RescheduleReply
+	told := s.tellMeanwhile(ctx)
 	err := s.begin(ctx)
 	if err == nil {
 		err = s.try(ctx, generation, cause)
@@ -40,6 +41,7 @@ func (s *service) change(ctx workflow.Context) {
 	if err == nil {
 		reply, err = s.profileAndReschedule(ctx, generation, cause)
 	}
+	told()
 	s.endTrial(ctx)
 	s.decide(ctx, generation, cause, reply, err)
 	s.Decisions[len(s.Decisions)-1].By = by

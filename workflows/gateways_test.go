@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/activities"
@@ -103,6 +104,78 @@ func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
 				assert.Equal(t, Serving, s.Phase)
 				assert.Equal(t, 1, s.Serving)
 			})...)
+		})
+	}
+}
+
+// TestGatewaysAreToldWhileAnotherPlanIsSearched: what was refused before is tried again when a
+// gateway joins, and the search may take long; what serves is there to be told at once.
+func TestGatewaysAreToldWhileAnotherPlanIsSearched(t *testing.T) {
+	w := newWorld(4)
+	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
+	r := newRig(t, w)
+	long := mock.MatchedBy(func(in activities.PlanInput) bool { return in.Spec.Pipeline.Rate == tooMuch })
+	r.OnActivity("Plan", mock.Anything, long).Return(new(activities.Planning).Plan).After(40 * time.Second)
+	r.OnActivity("Plan", mock.Anything, mock.Anything).Return(new(activities.Planning).Plan)
+	for i, step := range []func(){
+		func() { apply(20)(r) },
+		func() { r.update(UpdateApply, ApplyRequest{Spec: traffic(tooMuch)}) },
+		func() {
+			require.NotNil(t, r.status().Failure)
+			w.change(func() { w.gateways = []activities.Member{g1, g2} })
+			r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: []activities.Member{g2}})
+			r.at(20*time.Second, func() {
+				assert.Equal(t, Planning, r.status().Phase)
+				require.Len(t, w.installed, 2, "it is told meanwhile")
+				assert.Equal(t, 1, w.installed[1].Generation)
+			})
+		},
+		func() {
+			assert.Equal(t, Serving, r.status().Phase)
+			assert.Len(t, w.installed, 2, "and once")
+			apply(30)(r)
+		},
+		func() {
+			assert.Equal(t, 30., r.status().Rate)
+			assert.Len(t, w.installed, 4, "a change reaches both")
+			r.update(UpdateDelete, "over")
+		},
+	} {
+		r.at(time.Duration(i)*time.Minute, step)
+	}
+	r.run(Settings{RetryAfter: time.Hour})
+}
+
+// TestAGatewayIsToldOfAServiceThatLacksExecutors: it waits for none that are known to be away, and
+// is ready for what else serves.
+func TestAGatewayIsToldOfAServiceThatLacksExecutors(t *testing.T) {
+	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
+	for name, lose := range map[string]func(*world, *rig){
+		"its host is lost": func(w *world, r *rig) {
+			w.change(func() { w.fleet.Hosts = nil })
+			r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
+		},
+		"another gateway misses them": func(_ *world, r *rig) {
+			r.SignalWorkflow(SignalMissing, Missing{Gateway: "g1", Generation: 1, Executors: []string{r.status().Executors[0].Executor}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(4)
+			w.gateways = []activities.Member{g1}
+			r := newRig(t, w)
+			r.at(0, func() { apply(20)(r) })
+			r.at(time.Minute, func() {
+				w.change(func() { w.prepareErr = activitiesNotReady() })
+				lose(w, r)
+				w.change(func() { w.gateways, w.prepared = []activities.Member{g1, g2}, nil })
+				r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: []activities.Member{g2}})
+			})
+			r.at(time.Minute+2*time.Second, func() {
+				assert.Len(t, w.installed, 2)
+				assert.Empty(t, w.prepared, "nobody waits for executors")
+			})
+			r.at(2*time.Minute, func() { r.update(UpdateDelete, "over") })
+			r.run(Settings{RetryAfter: time.Hour})
 		})
 	}
 }

@@ -21,7 +21,7 @@ func (s *service) reinstall(ctx workflow.Context) {
 		return
 	}
 	s.setPhase(ctx, Reconciling)
-	err := s.install(ctx, gatewayQueues(ctx, s.Gateways, s.present), *s.Serving)
+	err := s.install(ctx, gatewayQueues(ctx, s.Gateways, s.present), *s.Serving, s.hasWork)
 	switch {
 	case err == nil:
 		s.setPhase(ctx, Serving)
@@ -33,9 +33,10 @@ func (s *service) reinstall(ctx workflow.Context) {
 	}
 }
 
-// install waits for the executors, where there are any, and moves traffic. A
+// install waits for the executors, where there are any and until there is something more
+// urgent, and moves traffic. A
 // function's provider is not asked first: it may be back for the first request.
-func (s *service) install(ctx workflow.Context, all []gatewayQueue, serving Deployed) error {
+func (s *service) install(ctx workflow.Context, all []gatewayQueue, serving Deployed, urgent func() bool) error {
 	var gateway *activities.GatewayActivities
 	d := serving.Deployment()
 	if len(d.Slots) > 0 {
@@ -43,7 +44,7 @@ func (s *service) install(ctx workflow.Context, all []gatewayQueue, serving Depl
 		wait, cancel := workflow.WithCancel(ctx)
 		defer cancel()
 		ready := beginParts(wait, all, "wait until the executors have come back", patience, gateway.Prepare, d)
-		if err := workflow.Await(ctx, func() bool { return partsEnded(ready) || s.hasWork() }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return partsEnded(ready) || urgent() }); err != nil {
 			return err
 		}
 		if !partsEnded(ready) {
@@ -211,7 +212,7 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 	if only {
 		s.setPhase(ctx, Reconciling)
 	}
-	err := s.install(ctx, all, *s.Serving)
+	err := s.tell(ctx, all, s.hasWork)
 	switch {
 	case err == nil, gatewayGone(err):
 	case s.hasWork():
@@ -220,14 +221,62 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.NotInstalled = true
 		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
 	default:
-		var gateway *activities.GatewayActivities
-		parts := beginParts(ctx, all, "install what serves, though executors are missing", InstallTimeout, gateway.Install, s.Serving.Deployment())
-		if err := awaitParts(ctx, parts); err != nil {
+		if err := s.tellAnyhow(ctx, all); err != nil {
 			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
 		}
 	}
 	if only {
 		s.setPhase(ctx, Serving)
+	}
+}
+
+// tell tells gateways what serves when its executors are there, or at once where some are known
+// to be away: a gateway is ready when it has been told of all services.
+func (s *service) tell(ctx workflow.Context, all []gatewayQueue, urgent func() bool) error {
+	if (len(s.Running) < len(s.Serving.Slots) || len(s.absent()) > 0) && meanwhile(ctx) {
+		return s.tellAnyhow(ctx, all)
+	}
+	return s.install(ctx, all, *s.Serving, urgent)
+}
+
+// tellAnyhow tells gateways what serves, whichever of its executors are there.
+func (s *service) tellAnyhow(ctx workflow.Context, all []gatewayQueue) error {
+	var gateway *activities.GatewayActivities
+	return awaitParts(ctx, beginParts(ctx, all, "install what serves, though executors are missing", InstallTimeout, gateway.Install, s.Serving.Deployment()))
+}
+
+// patchMeanwhile marks services that tell gateways what serves while another plan is searched,
+// and while executors are missing.
+const patchMeanwhile = "gateways are told meanwhile"
+
+func meanwhile(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchMeanwhile, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// tellMeanwhile tells gateways that join while another plan is searched what serves, or that
+// had joined before: a search takes as long as it takes, and may be one that has been refused
+// before. It ends when executors and traffic begin to move, or with the function that it returns,
+// which waits for an installation under way.
+func (s *service) tellMeanwhile(ctx workflow.Context) (end func()) {
+	if s.Serving == nil || !meanwhile(ctx) {
+		return func() {}
+	}
+	over, ended := false, false
+	moves := func() bool { return over || s.Phase != Planning && s.Phase != Profiling }
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		defer func() { ended = true }()
+		for workflow.Await(ctx, func() bool { return over || s.newcomers() && !moves() }) == nil && !over {
+			some := s.New
+			s.New = nil
+			if err := s.tell(ctx, gatewayQueues(ctx, some, s.present), moves); err != nil && !gatewayGone(err) {
+				s.meet(some...) // after the change, if that does not
+				return
+			}
+		}
+	})
+	return func() {
+		over = true
+		_ = workflow.Await(ctx, func() bool { return ended })
 	}
 }
 

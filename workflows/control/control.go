@@ -245,8 +245,8 @@ func (c *Control) Statuses(ctx context.Context, names ...string) (all []Status, 
 	return all, nil
 }
 
-// WaitServing waits until the service serves the generation or a later one, or with 0 any
-// and does not wait for one that is drained,
+// WaitServing waits until the service serves the generation or a later one, or with 0 any,
+// also while another is searched, and does not wait for one that is drained,
 // telling progress, which may be nil, of every change on the way. It fails
 // with a *FailedError when the generation cannot be carried out, for other reasons than
 // that hosts are still to be made. Answers of a busy server may be late; after a minute
@@ -275,7 +275,8 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 		if f := s.Failure; f != nil && f.Generation >= generation && (generation > 0 || s.Serving == 0) && !s.Pending && f.Type != activities.TypeAwaits {
 			return s, &FailedError{Kind: s.Kind, Service: service, Failure: *f, Serving: s.Serving}
 		}
-		if s.Serving >= generation && s.Phase == workflows.Serving || generation == 0 && s.Phase == workflows.Drained {
+		searched := s.Serving > 0 && (s.Phase == workflows.Planning || s.Phase == workflows.Profiling)
+		if s.Serving >= generation && s.Phase == workflows.Serving || generation == 0 && (searched || s.Phase == workflows.Drained) {
 			return s, nil
 		}
 		if time.Since(looked) > time.Second { // it writes to the disk

@@ -97,6 +97,11 @@ func TestWaitServingWhateverServes(t *testing.T) {
 	s, err := control.New(statuses(t, refused, serving), control.Options{Poll: time.Millisecond}).WaitServing(t.Context(), "traffic", 0, nil)
 	require.NoError(t, err)
 	assert.Equal(t, 1, s.Serving)
+	refused.Phase, refused.Pending = workflows.Planning, true
+	s, err = control.New(statuses(t, refused), control.Options{}).WaitServing(t.Context(), "traffic", 0, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 1, s.Serving, "it serves while the other is tried again")
+	refused.Phase, refused.Pending = workflows.Serving, false
 	drained := control.Status{Kind: pipelines.KindPipeline, Name: "traffic", Phase: workflows.Drained}
 	s, err = control.New(statuses(t, drained), control.Options{}).WaitServing(t.Context(), "traffic", 0, nil)
 	require.NoError(t, err)
@@ -173,6 +178,8 @@ func TestALateAnswerIsAwaited(t *testing.T) {
 		c.On("DescribeWorkflowExecution", mock.Anything, "pipeline/traffic", "").Run(slowly).Return(nil, late).Twice()
 		runs(c, "pipeline/traffic", workflows.TypeService)
 		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).Run(slowly).Return(nil, late).Times(3)
+		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).
+			Return(nil, serviceerror.NewWorkflowNotReady("Unable to query workflow due to Workflow Task in failed state.")).Once()
 		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).
 			Return(answer(t, control.Status{Name: "traffic", Phase: workflows.Serving, Generation: 1, Serving: 1}), nil).Once()
 		c.On("QueryWorkflow", mock.Anything, "pipeline/traffic", "", workflows.QueryStatus).Run(slowly).Return(nil, late)
