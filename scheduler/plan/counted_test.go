@@ -7,10 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What a play of some thousand requests shows holds for those after them where batches fill or
-// the schedules begin anew. Elsewhere one inter-arrival time is added, and a shared device, whose
-// batches must be one period apart, makes no promise. Of 20,000 drawn pairs of groups this one
-// passes its play without a proof.
+// Where batches leave partly filled one inter-arrival time is added, and a shared device, whose
+// batches must be one period apart, makes no promise. Full batches need it for requests that
+// come late.
 func TestOnlyWhatIsProvenForEveryRequestCounts(t *testing.T) {
 	const first, second = 43710 * time.Microsecond, 41408 * time.Microsecond
 	pair := func(fill float64, deadline time.Duration) Module {
@@ -22,16 +21,31 @@ func TestOnlyWhatIsProvenForEveryRequestCounts(t *testing.T) {
 		assert.True(t, m.prove())
 		return m
 	}
-	partly := pair(0.9999852649925662, 0)
-	gap, fluid := ToDuration(1/partly.Rate), partly.Proven
-	assert.True(t, partly.widen())
-	assert.Equal(t, fluid+gap, partly.Proven)
-
-	shared := pair(0.9999852649925662, first)
-	assert.False(t, shared.widen())
-
-	full := pair(1, 0)
-	fluid = full.Proven
-	assert.True(t, full.widen())
-	assert.Equal(t, fluid, full.Proven)
+	for _, c := range []struct {
+		fill        float64
+		deadline    time.Duration
+		tight       bool // the budget leaves nothing beyond the fluid
+		sound, late bool
+		margin      bool // is part of what is proven
+	}{
+		{fill: 0.99, sound: true, late: true, margin: true},
+		{fill: 0.99, tight: true, margin: true},
+		{fill: 0.99, deadline: first, margin: true},
+		{fill: 1, sound: true, late: true},
+		{fill: 1, tight: true, sound: true},
+		{fill: 1, deadline: first, sound: true, late: true},
+	} {
+		m := pair(c.fill, c.deadline)
+		fluid, gap := m.Proven, SingleMargin(m.Rate)
+		if c.tight {
+			m.Budget = fluid
+		}
+		sound, late := m.widen()
+		assert.Equal(t, c.sound, sound, "%+v", c)
+		assert.Equal(t, c.late, late, "%+v", c)
+		assert.Equal(t, c.margin, m.Proven == fluid+gap, "%+v", c)
+		if c.late {
+			assert.GreaterOrEqual(t, m.Groups[0].Window, fluid+gap-first, "%+v", c)
+		}
+	}
 }

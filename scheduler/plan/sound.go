@@ -19,7 +19,7 @@ import (
 // the plan is sound when that is within the budget of every module.
 func (p *Prepared) prove(out *Plan) {
 	out.Sound = true
-	single := map[string]bool{}
+	late, single := true, map[string]bool{}
 	for _, m := range p.Modules {
 		single[m.Name] = m.Single
 	}
@@ -32,11 +32,12 @@ func (p *Prepared) prove(out *Plan) {
 		fits := m.prove()
 		out.Sound = out.Sound && fits
 		if fits && !p.Options.Lacks("tc") {
-			out.Sound = m.widen() && out.Sound
+			sound, keeps := m.widen()
+			out.Sound, late = sound && out.Sound, keeps && late
 		}
 	}
 	out.Proof = MeanRate
-	if out.Sound && p.EvenEverywhere() {
+	if out.Sound && late && p.EvenEverywhere() {
 		out.Proof = EveryRequest
 	}
 }
@@ -67,28 +68,42 @@ func (m *Module) prove() bool {
 // needs exactly what Theorem 1 says, no nanosecond more.
 const provenTolerance = 100 * time.Nanosecond
 
-// widen adds to the proven latency what single requests need beyond a fluid, and
-// gives the groups of a module the windows that the proof rests on where those of
-// Theorem 1 are too short. It is false where the budget is too short for these.
-func (m *Module) widen() bool {
+// widen asks what single requests need beyond a fluid, and gives the groups of a module the
+// windows that the proof rests on where those of Theorem 1 are too short. Where batches leave
+// partly filled it is part of the proven latency. Full batches keep all requests of an even
+// stream without it, and with it those that come later, too (see package demand).
+//
+// The test of a shared device counts batches that follow each other one period apart. Where
+// batches are not full a request may come before the release of its batch, which then starts
+// sooner.
+func (m *Module) widen() (sound, late bool) {
 	busy := m.busy()
-	m.Proven += SingleMargin(m.Rate, busy, m.Proven)
-	if m.Proven > m.Budget && counted(m.Rate, promising(busy, m.Budget)) {
-		m.Proven = m.Budget
+	several, full := len(busy) > 1, !slices.ContainsFunc(busy, (Group).partly)
+	apart := !several || full || !slices.ContainsFunc(m.Groups, func(g Group) bool { return g.Deadline > 0 })
+	margin := time.Duration(0)
+	if several {
+		margin = SingleMargin(m.Rate)
+	}
+	promise := m.Proven + margin
+	if promise > m.Budget && promise <= m.Budget+provenTolerance {
+		promise = m.Budget
+	}
+	if !full {
+		m.Proven = promise
 	}
 	groups, _ := m.demands()
-	if demand.Test(m.Rate+m.DummyRate, groups).Sound && (len(busy) < 2 || counted(m.Rate, busy)) {
-		return m.Proven <= m.Budget
+	for i := range groups {
+		groups[i].Window -= margin.Seconds()
 	}
-	m.Groups = promising(m.Groups, min(m.Proven, m.Budget))
-	return m.Proven <= m.Budget && (len(busy) < 2 || !m.shares() || counted(m.Rate, m.busy()))
+	if !demand.Test(m.Rate+m.DummyRate, groups).Sound {
+		m.Groups = promising(m.Groups, min(promise, m.Budget))
+	}
+	return m.Proven <= m.Budget && apart, promise <= m.Budget && apart
 }
 
-// shares reports whether a group runs on a shared device. The test of such a device counts batches
-// that follow each other one period apart. Where a request may come before the release of its
-// batch, which then starts sooner, they may follow each other faster.
-func (m *Module) shares() bool {
-	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.Deadline > 0 })
+// partly reports whether batches of the group leave partly filled.
+func (g Group) partly() bool {
+	return (g.Rate+g.DummyRate)*(g.Period+time.Nanosecond).Seconds() < float64(g.Batch)*(1-RateTolerance)
 }
 
 func (m *Module) demands() (groups []demand.Group, durations []float64) {
@@ -120,53 +135,10 @@ func even(m pipelines.Module) bool {
 	return !m.Scatter && (m.Fanout == 1 || m.Fanout == 0) && m.Rate == 0
 }
 
-// The processor-demand test takes the stream for a fluid. Requests are counted
-// singly, and where several groups share a stream and start batches that are not
-// full, some may find no batch in time: package demand shows that they are late
-// by one inter-arrival time at the most. Which plans need less is found by playing
-// requests against them.
-
-// Playing requests against a module.
-const (
-	countedRequests = 1 << 13
-	marginSteps     = 4 // in which an inter-arrival time is added
-)
-
-// SingleMargin is what must be added to the latency that a module's groups promise,
-// so that requests that are counted singly keep it.
-func SingleMargin(rate float64, groups []Group, latency time.Duration) time.Duration {
-	if len(groups) < 2 {
-		return 0
-	}
-	gap := ToDuration(1 / rate)
-	for k := range time.Duration(marginSteps) {
-		if more := k * gap / marginSteps; counted(rate, promising(groups, latency+more)) {
-			return more
-		}
-	}
-	return gap
-}
-
-// counted reports whether the groups are known to keep their windows for single requests, however
-// many come: where all batches fill, or their schedules begin anew among those that are played.
-func counted(rate float64, groups []Group) bool {
-	schedules, full := make([]demand.Schedule, len(groups)), true
-	for i, g := range groups {
-		full = full && (g.Rate+g.DummyRate)*(g.Period+time.Nanosecond).Seconds() >= float64(g.Batch)*(1-RateTolerance)
-		schedules[i] = demand.Schedule{Room: g.Batch, Period: g.Period, Window: g.Window, Spare: g.spare()}
-	}
-	kept, always := demand.Counted(rate, schedules, countedRequests)
-	return kept && (full || always)
-}
-
-// spare is how much later than the schedule a batch of devices of its own may
-// start without delay to those that follow on them.
-func (g *Group) spare() time.Duration {
-	if g.Deadline > 0 {
-		return 0
-	}
-	return max(0, time.Duration(math.Ceil(g.Machines-RateTolerance))*g.Period-g.Duration)
-}
+// SingleMargin is what must be added to the latency that several groups of a module promise
+// a stream of so many requests per second: the processor-demand test takes it for a fluid,
+// and requests that are counted singly may be late by the time between two (package demand).
+func SingleMargin(rate float64) time.Duration { return ToDuration(1 / rate) }
 
 // promising gives the groups the windows with which they all promise a latency.
 func promising(groups []Group, latency time.Duration) []Group {

@@ -1,8 +1,9 @@
 package demand
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,21 +43,57 @@ func drawStream(t *rapid.T, full bool) stream {
 	return s
 }
 
-// schedules promise the latency; times are rounded as plans round them.
-func (s stream) schedules(latency float64) []Schedule {
-	var all []Schedule
-	for i, g := range s.groups {
-		all = append(all, Schedule{
-			Room:   s.rooms[i],
-			Period: time.Duration(g.Period * 1e9),
-			Window: time.Duration((latency-s.durations[i])*1e9 + 2),
-		})
+// keeps reports whether every request finds a batch where the groups promise the latency and
+// release their first batches with the first request: each goes to the batch that is due
+// first of those that are released and have room.
+func (s stream) keeps(requests []float64, latency float64) bool {
+	const tiny = 1e-9
+	released, held := make([]float64, len(s.groups)), make([]int, len(s.groups))
+	for _, at := range requests {
+		best, first := -1, math.Inf(1)
+		for i, g := range s.groups {
+			window := latency - s.durations[i]
+			for released[i]+window < at-tiny {
+				released[i], held[i] = released[i]+g.Period, 0
+			}
+			if due := released[i] + window; released[i] <= at+tiny && due < first {
+				best, first = i, due
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		if held[best]++; held[best] == s.rooms[best] {
+			released[best], held[best] = released[best]+s.groups[best].Period, 0
+		}
 	}
-	return all
+	return true
 }
 
-// Full batches keep for single requests what the test says of a fluid, without
-// any margin; batches that are not full keep it with one inter-arrival time.
+// even are requests a millisecond apart.
+func even(n int) (list []float64) {
+	for i := range n {
+		list = append(list, float64(i)/perSecond)
+	}
+	return list
+}
+
+// late are requests of which some come later, and all after them.
+func late(t *rapid.T, n int) []float64 {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	often, long := r.Float64(), 3*r.Float64()
+	list, later := even(n), 0.0
+	for i := range list {
+		if r.Float64() < often {
+			later += r.Float64() * long / perSecond
+		}
+		list[i] += later
+	}
+	return list
+}
+
+// One inter-arrival time more than the test says of a fluid is enough for single requests,
+// however late some come. Full batches of an even stream need none of it.
 func TestSingleRequestsKeepWhatTheTestSays(t *testing.T) {
 	for _, full := range []bool{true, false} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -65,52 +102,49 @@ func TestSingleRequestsKeepWhatTheTestSays(t *testing.T) {
 			if least > 10 {
 				return
 			}
-			margin := 0.0
-			if !full && len(s.groups) > 1 {
-				margin = 1 / perSecond
-			}
-			kept, _ := Counted(perSecond, s.schedules(least+margin), 3000)
-			require.True(t, kept)
+			require.True(t, s.keeps(even(3000), least+1/perSecond))
+			require.True(t, s.keeps(late(t, 3000), least+1/perSecond))
+			require.True(t, !full || s.keeps(even(3000), least))
 		})
 	}
 }
 
-// A group that takes 3.93 requests in the time of 3.93 has room for three in
-// some batches, and the other group has none to spare.
+// A group that takes 3.93 requests in the time of 3.93 has room for three in some batches,
+// and the other group has none to spare.
 func TestSingleRequestsMayNeedMore(t *testing.T) {
-	const rate = 243.1
-	groups := []Schedule{
-		{Room: 4, Period: 49376 * time.Microsecond, Window: 16177 * time.Microsecond},
-		{Room: 4, Period: 24473 * time.Microsecond, Window: 41080 * time.Microsecond},
+	const gap = 1 / 243.1
+	s := stream{
+		groups:    []Group{{Period: 0.049376}, {Period: 0.024473}},
+		durations: []float64{-0.016177, -0.041080},
+		rooms:     []int{4, 4},
 	}
-	kept, _ := Counted(rate, groups, 8000)
-	assert.False(t, kept)
-	for i := range groups {
-		groups[i].Window += time.Second * 10 / 2431
+	var requests []float64
+	for i := range 8000 {
+		requests = append(requests, float64(i)*gap)
 	}
-	kept, _ = Counted(rate, groups, 8000)
-	assert.True(t, kept)
+	assert.False(t, s.keeps(requests, 0))
+	assert.True(t, s.keeps(requests, gap))
 }
 
-func TestSchedulesThatBeginAnewAreKeptForEver(t *testing.T) {
-	kept, always := Counted(100, []Schedule{{Room: 4, Period: 40 * time.Millisecond, Window: 40 * time.Millisecond}}, 100)
-	assert.True(t, kept)
-	assert.True(t, always)
-	kept, _ = Counted(100, []Schedule{{Room: 3, Period: 40 * time.Millisecond, Window: 40 * time.Millisecond}}, 100)
-	assert.False(t, kept, "four requests come while three are taken")
-	kept, _ = Counted(100, []Schedule{{Room: 1}}, 100)
-	assert.True(t, kept, "batches without end")
-	kept, _ = Counted(100, nil, 1)
-	assert.False(t, kept)
-}
-
-func TestRequestsManyBatchesApartAreCountedAtOnce(t *testing.T) {
-	groups := []Schedule{
-		{Room: 4, Period: time.Millisecond, Window: time.Millisecond},
-		{Room: 2, Period: 7 * time.Microsecond, Window: 2 * time.Millisecond},
+// Batches that even requests fill, without a margin, lose room while none comes.
+func TestLateRequestsNeedMoreOfFullBatches(t *testing.T) {
+	s := stream{
+		groups:    []Group{{Batch: 1, Period: 0.006}, {Batch: 2, Period: 0.0024}},
+		durations: []float64{0.0024, 0.0064},
+		rooms:     []int{1, 2},
 	}
-	kept, _ := Counted(1e-6, groups, 8000)
-	assert.True(t, kept, "one request in twelve days")
-	kept, _ = Counted(1e-12, groups, 8000)
-	assert.True(t, kept, "the second comes when an int64 has no nanoseconds left")
+	least := Least(perSecond, s.groups, s.durations)
+	assert.InDelta(t, 0.0086, least, 1e-9)
+	requests := even(100)
+	assert.True(t, s.keeps(requests, least))
+	for i := range requests {
+		if i > 0 {
+			requests[i] += 0.0002
+		}
+		if i > 2 {
+			requests[i] += 0.0005
+		}
+	}
+	assert.False(t, s.keeps(requests, least))
+	assert.True(t, s.keeps(requests, least+1/perSecond))
 }

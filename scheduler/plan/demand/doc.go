@@ -60,10 +60,10 @@
 //
 //   - No request waits longer than W: it arrived after the release of its batch.
 //
-//   - Every request finds a batch. By t the groups have released room for
-//     sum of b·(floor(t/P) + 1) requests, a whole number above T·t, so for all
-//     of the floor(T·t) + 1 that have come. And no room is lost where batches
-//     fill (b = f·P): let a batch due at D have room left, and t0 be the last
+//   - Every request of an even stream finds a batch where batches fill (b = f·P). By t
+//     the groups have released room for sum of b·(floor(t/P) + 1) requests, a whole
+//     number above T·t, so for all of the floor(T·t) + 1 that have come. And no room is
+//     lost: let a batch due at D have room left, and t0 be the last
 //     arrival before D that was given to a batch due later. No batch due by D
 //     was released and had room then; so those that have had room since were
 //     released after t0, the first at r. They need at most T·(D - r) requests by
@@ -75,14 +75,19 @@
 //     divided by the test; a division of whole requests then exists, too
 //     (transport problems have whole solutions), and earliest deadline first
 //     finds one. A request may so come up to 1/T before the release of its
-//     batch: windows need one inter-arrival time more, at the most. The room of
-//     b - f·P more makes up for it in nearly all cases; Counted plays requests
-//     to find out, which is a proof where the schedules begin anew on the way.
-//     One group alone with W = P needs nothing: every request lies in one
+//     batch: windows need one inter-arrival time more, at the most.
+//
+//   - So they do where requests come at least 1/T apart, but later than an even stream's,
+//     also where batches fill: room that is released while none come is lost. With windows
+//     longer by 1/T full batches leave each request a batch that is released: let X be some
+//     requests, each gap G between two of them at least 1/T long. Room that is released and
+//     due within a gap is at most floor(T·G) - 1 by the test, and by the last of X at least
+//     floor(T·(sum of G)) + 1 was released, so at least one for each of X can be had by X
+//     (Hall 1935).
+//
+//   - One group alone with W = P needs nothing: every request lies in one
 //     period, and no more than b of them in any.
 //
-// Requests that stay away do no harm, for those that come can go where they would
-// have gone. So the promise holds for every stream whose requests are at least
-// 1/T apart, up to the same 1/T; and a schedule that begins anew when all
-// batches are closed and released is as good as the first.
+// A schedule that begins anew when all batches are closed and released is as good as the
+// first.
 package demand

@@ -240,19 +240,11 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 		return plans, true
 	}
 	s := newPacker(able)
-	var bounds []float64
-	var total float64
-	best, found := s.solve(func() *packing {
-		best, each, all := s.search()
-		if all >= total { // a search that its time ended has none
-			bounds, total = each, all
-		}
-		return best
-	})
+	best, bounds, total := s.search()
 	if best == nil {
 		return nil, false
 	}
-	for k, p := range found {
+	for k, p := range s.plans(best) {
 		able[k].certify(&p, bounds[k])
 		if share := shareOf(total, bounds, k); plan.Cheaper(bounds[k], share) {
 			p.LowerBound, p.Restriction = math.Min(share, p.Cost), Together
@@ -295,24 +287,6 @@ func sameHardware(a, b *plan.Problem) bool {
 		}
 	}
 	return true
-}
-
-// solve looks for a packing and writes its plans. Where single requests did not
-// keep some packing that was looked at, it looks again, carefully, and takes the
-// cheaper one.
-func (s *packer) solve(search func() *packing) (best *packing, plans []plan.Plan) {
-	s.withMargin, s.rejected = false, false
-	best = search()
-	if s.rejected && !s.halted() {
-		s.withMargin = true
-		if other := search(); other != nil && (best == nil || plan.Cheaper(other.weight, best.weight)) {
-			best = other
-		}
-	}
-	if best == nil {
-		return nil, nil
-	}
-	return best, s.plans(best)
 }
 
 // plans writes a packing as one plan a pipeline.
@@ -393,25 +367,21 @@ func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 // packed plans one pipeline under given budgets.
 func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 	s := newPacker([]*problem{p})
-	best, plans := s.solve(func() *packing { return s.under(allBudgets{budgets}) })
+	best := s.under(allBudgets{budgets})
 	if best == nil {
 		return plan.Plan{}, p.NoSplit("")
 	}
-	return plans[0], nil
+	return s.plans(best)[0], nil
 }
 
 // solveShared plans one pipeline under cost model shared.
 func (p *problem) solveShared() (plan.Plan, error) {
 	s := newPacker([]*problem{p})
-	bound := 0.0
-	best, plans := s.solve(func() *packing {
-		best, _, all := s.search()
-		bound = math.Max(bound, all)
-		return best
-	})
+	best, _, bound := s.search()
 	if best == nil {
 		return plan.Plan{}, p.NoSplit("")
 	}
-	p.certify(&plans[0], bound)
-	return plans[0], nil
+	out := s.plans(best)[0]
+	p.certify(&out, bound)
+	return out, nil
 }

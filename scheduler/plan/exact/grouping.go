@@ -340,7 +340,7 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 		return at, false
 	}
 	m := s.problems[at.pipeline].Modules[at.module]
-	at.residual, at.rest, at.dedicated, at.budget, at.margin = m.Rate, wholeStream(m), nil, budget, 0
+	at.residual, at.rest, at.dedicated, at.budget = m.Rate, wholeStream(m), nil, budget
 	s.choose(&at, m.Configs)
 	return at, !math.IsInf(at.size, 1)
 }

@@ -23,7 +23,7 @@ func TestTheRestOfAStreamIsCollectedInTime(t *testing.T) {
 		ofOwn := rate * rapid.Float64Range(0.05, 0.99).Draw(t, "share")
 		gap := float64(own.Batch) / ofOwn
 		own.Duration = plan.ToDuration(gap * float64(n))
-		budget := own.Duration + plan.ToDuration(gap*rapid.Float64Range(1, 40).Draw(t, "budget"))
+		budget := own.Duration + plan.SingleMargin(rate) + plan.ToDuration(gap*rapid.Float64Range(1, 40).Draw(t, "budget"))
 		m := &plan.ModuleProblem{Rate: rate}
 		t1 := plan.Allocation{Config: own, Machines: float64(n), Rate: ofOwn, Period: plan.ToDuration(gap)}
 		r := restOf(m.Rate, &t1, budget)
@@ -38,8 +38,8 @@ func TestTheRestOfAStreamIsCollectedInTime(t *testing.T) {
 		require.LessOrEqual(t, r.window(period), window+2, "the shortest window for it")
 		residual := rate - ofOwn
 		verdict := demand.Test(rate, []demand.Group{
-			{Batch: float64(own.Batch), Period: t1.Period.Seconds(), Window: (budget - own.Duration).Seconds()},
-			{Batch: residual * period.Seconds(), Period: period.Seconds(), Window: (window + 10*time.Nanosecond).Seconds()},
+			{Batch: float64(own.Batch), Period: t1.Period.Seconds(), Window: (budget - r.margin - own.Duration).Seconds()},
+			{Batch: residual * period.Seconds(), Period: period.Seconds(), Window: (window - r.margin + 10*time.Nanosecond).Seconds()},
 		})
 		require.True(t, verdict.Sound, verdict.Describe())
 	})

@@ -40,10 +40,6 @@ type assignment struct {
 	rest             rest              // of the stream, that devices of its own take
 	choices          [][]candidate     // how the residual rate may run, by kind
 	size             float64           // weight of what the residual rate uses at the least
-
-	// Where the packer leaves a margin and gives the module devices of its own, too: by how
-	// much the window of a batch that is not full is longer than its period.
-	margin time.Duration
 }
 
 // rest is what devices of a module's own leave to its group on a shared device. Both
@@ -55,11 +51,13 @@ type assignment struct {
 //
 // since own windows W_o = L - d_o are no shorter than P_o. So what the own devices wait
 // less than they may lets the shared group collect for longer than its window: batches
-// that are full, and fewer.
+// that are full, and fewer. All windows are longer by the margin for single requests, which
+// keeps batches of a shared device apart only where they are full (see plan.SingleMargin).
 type rest struct {
-	slack time.Duration // f_o·(W_o - P_o)/f
-	times float64       // T/f; 0 where there are no own devices
-	one   time.Duration // between two requests: without own devices batches need not be closed more often
+	margin time.Duration
+	slack  time.Duration // f_o·(W_o - P_o)/f
+	times  float64       // T/f; 0 where there are no own devices
+	one    time.Duration // between two requests: without own devices batches need not be closed more often
 }
 
 // wholeStream is what no devices of its own leave.
@@ -71,8 +69,9 @@ func restOf(rate float64, own *plan.Allocation, budget time.Duration) rest {
 	if left <= 0 {
 		return rest{}
 	}
-	slack := own.Rate / left * float64(budget-own.Duration-own.Period)
-	return rest{slack: time.Duration(math.Min(slack, math.MaxInt64/4)), times: rate / left}
+	margin := plan.SingleMargin(rate)
+	slack := own.Rate / left * float64(budget-margin-own.Duration-own.Period)
+	return rest{margin: margin, slack: time.Duration(math.Min(slack, math.MaxInt64/4)), times: rate / left}
 }
 
 // period is the longest between two batches whose requests wait no longer than window;
@@ -84,6 +83,7 @@ func (r rest) period(window time.Duration) time.Duration {
 	case r.times == 0:
 		return 0
 	}
+	window -= r.margin
 	return min(plan.SaturatingAdd(window, r.slack), time.Duration(math.Min(float64(window)*r.times, math.MaxInt64/2)))
 }
 
@@ -95,7 +95,7 @@ func (r rest) window(period time.Duration) time.Duration {
 	case r.times == 0:
 		return period
 	}
-	return max(period-r.slack, time.Duration(math.Ceil(float64(period)/r.times)), 1)
+	return r.margin + max(period-r.slack, time.Duration(math.Ceil(float64(period)/r.times)), 1)
 }
 
 // candidate is a configuration for a residual rate.
@@ -161,14 +161,14 @@ func (p *assignment) run(c *candidate, deadline time.Duration) (option, bool) {
 		return option{}, false
 	}
 	period, wait := c.filling, p.rest.window(c.filling)
-	if wait > window {
-		period, wait = p.rest.period(window-p.margin), window
-		if p.rest.times == 0 && window < period {
+	switch {
+	case wait > window && p.rest.times > 0:
+		return option{}, false
+	case wait > window:
+		period, wait = p.rest.period(window), window
+		if window < period {
 			wait = 1 // for nobody
 		}
-	}
-	if period <= 0 {
-		return option{}, false
 	}
 	return option{Config: c.Config, period: period, window: wait, deadline: p.budget - wait, use: float64(c.Duration) / float64(period)}, true
 }

@@ -88,7 +88,6 @@ func (s *packer) sound(p *packing) bool {
 	}
 	for _, plan := range s.plans(p) {
 		if !plan.Sound {
-			s.rejected = true
 			return false
 		}
 	}

@@ -38,13 +38,11 @@ import (
 
 // packer packs the modules of one or several pipelines.
 type packer struct {
-	problems   []*problem
-	kinds      []sharedKind
-	held       []bin       // devices of others that have room
-	withMargin bool        // leave a margin for requests that are counted singly; see margin
-	rejected   bool        // single requests do not keep some packing that was looked at
-	unbounded  bool        // no bound is asked for
-	known      *wholeBound // the bound, once it was asked for
+	problems  []*problem
+	kinds     []sharedKind
+	held      []bin       // devices of others that have room
+	unbounded bool        // no bound is asked for
+	known     *wholeBound // the bound, once it was asked for
 
 	steps [][]split.Steps // see ownSteps
 	work  int             // see mostWork
@@ -103,7 +101,7 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 		if by == oneDeviceLess {
 			n--
 		}
-		if n < 0 || n > 0 && c.Duration.Seconds()+c.Interval()/n > budget.Seconds() || c.Duration >= budget {
+		if n < 0 || n > 0 && c.Duration.Seconds()+c.Interval()/n > (budget-plan.SingleMargin(m.Rate)).Seconds() || c.Duration >= budget {
 			continue
 		}
 		// What a request costs on full devices; with none of them, what the
@@ -130,15 +128,12 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 // on no device.
 func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignment, bool) {
 	m := s.problems[p.pipeline].Modules[p.module]
-	p.residual, p.rest, p.margin, p.dedicated = m.Rate, wholeStream(m), 0, nil
+	p.residual, p.rest, p.dedicated = m.Rate, wholeStream(m), nil
 	if full > 0 {
 		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(m.Rate, full*c.Throughput()), Worst: p.budget}
 		t.Collect, t.Period = t.Rate, plan.ToDuration(c.Interval()/full)
 		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
 		p.rest = restOf(m.Rate, &t, p.budget)
-		if s.withMargin {
-			p.margin = plan.ToDuration(1 / m.Rate)
-		}
 	}
 	if p.residual <= plan.RateTolerance*m.Rate {
 		p.residual = 0
@@ -308,10 +303,9 @@ func (s *packer) apart() *packing {
 	all := &packing{}
 	for i, p := range s.problems {
 		alone := newPacker([]*problem{p})
-		alone.withMargin, alone.unbounded = s.withMargin, true
+		alone.unbounded = true
 		one, _, _ := alone.search()
 		s.work += alone.work
-		s.rejected = s.rejected || alone.rejected
 		if one == nil {
 			return nil
 		}

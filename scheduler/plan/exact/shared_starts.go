@@ -219,7 +219,6 @@ func (s *packer) fromStricter(best *packing, bound float64) *packing {
 // where it costs less.
 func (s *packer) packStricter(stricter []*problem, than float64) *packing {
 	other := newPacker(stricter)
-	other.withMargin = s.withMargin
 	found := other.cheaper(than)
 	s.work += other.work
 	if found == nil {

@@ -188,19 +188,6 @@ func (r *interval) atLeast(slope, bound float64) {
 // wholeSeconds rounds up to whole nanoseconds.
 func wholeSeconds(s float64) float64 { return plan.ToDuration(s).Seconds() }
 
-// singly is what must be added to a sound latency so that requests that are
-// counted singly keep it, too.
-func singly(rate float64, members []member, latency time.Duration) time.Duration {
-	split, _ := shares(rate, members, latency.Seconds())
-	var groups []plan.Group
-	for i, s := range split {
-		if m := members[i]; s.rate > plan.RateTolerance*rate {
-			groups = append(groups, plan.Group{Batch: m.Batch, Duration: m.Duration, Period: plan.ToDuration(s.period), Machines: float64(m.n), Rate: s.rate})
-		}
-	}
-	return plan.SingleMargin(rate, groups, latency)
-}
-
 // leastSound is the least latency for which shares finds a division, between a
 // latency below which there is none and the longest of interest; false when
 // there is none up to that.

@@ -33,10 +33,10 @@ import (
 // shares can prove, and where that is dearer than the bound, refuted tells how
 // much of the difference is real: then optimality is relative to plans with at
 // most two groups a module, one a kind, that release their first batches
-// together (Restriction of the plan says so). Two groups are sound where the
-// processor-demand test says so, which takes the stream for a fluid even where a
-// window is shorter than the gap between two requests: who counted them singly
-// might do with less there, and no proof here does.
+// together (Restriction of the plan says so). Two groups are proven where the
+// processor-demand test says so, which takes the stream for a fluid, and one gap between
+// two requests is added (plan.SingleMargin): who counted them singly might do with less,
+// and no proof here does for requests that come late.
 
 // wholeModule is a module with the ways to serve it with whole devices.
 type wholeModule struct {
@@ -50,12 +50,8 @@ type wholeModule struct {
 }
 
 // maxEffort bounds the choices of configurations that are looked at for one
-// plan, to prove mixtures sound or refute them: about half a second. Playing single
-// requests against one takes as long as playEffort of them.
-const (
-	maxEffort  = 40_000
-	playEffort = 10
-)
+// plan, to prove mixtures sound or refute them: about half a second.
+const maxEffort = 40_000
 
 // mixture is a number of devices of each of several kinds.
 type mixture struct {
@@ -65,7 +61,6 @@ type mixture struct {
 
 	proven bool          // sound has been looked for
 	sound  time.Duration // least latency that shares proves, margin included; 0 when there is none
-	margin time.Duration // for requests that are counted singly
 	groups []member
 	floor  time.Duration // below it two groups are not sound in any periods; at least least
 }
@@ -161,7 +156,7 @@ func (w *wholeModule) oneKind(m member, budget time.Duration) plan.Schedule {
 
 // severalKinds is the schedule of a mixture that is sound.
 func (w *wholeModule) severalKinds(m *mixture) plan.Schedule {
-	split, _ := shares(w.Rate, m.groups, (m.sound - m.margin).Seconds())
+	split, _ := shares(w.Rate, m.groups, (m.sound - plan.SingleMargin(w.Rate)).Seconds())
 	set := plan.Schedule{Worst: m.sound, Weight: m.weight}
 	for i, g := range m.groups {
 		if split[i].rate <= plan.RateTolerance*w.Rate {
@@ -198,22 +193,20 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 		if !ok || l >= best {
 			return
 		}
-		*w.effort -= playEffort
-		if margin := singly(w.Rate, groups, l); l+margin < best {
-			best, m.margin, m.groups = l+margin, margin, slices.Clone(groups)
-		}
+		best, m.groups = l, slices.Clone(groups)
 	})
 	if best < most {
-		m.sound = best
+		m.sound = best + plan.SingleMargin(w.Rate)
 	}
 	return m.sound, m.sound > 0
 }
 
 // raise lifts the floor of a proven mixture of two kinds as near to what is
-// sound as can be refuted.
+// sound as can be refuted: the margin above what the test refuses.
 func (w *wholeModule) raise(m *mixture) {
-	fluid := m.sound - m.margin
-	if fluid <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
+	margin := plan.SingleMargin(w.Rate)
+	fluid := m.sound - margin
+	if m.sound <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
 		return
 	}
 	for _, below := range []float64{1e-4, 1e-3, 1e-2} {
@@ -223,7 +216,7 @@ func (w *wholeModule) raise(m *mixture) {
 			all = all && refuted(w.Rate, groups[0], groups[1], latency)
 		})
 		if all && *w.effort > 0 && !w.options.Stopped() {
-			m.floor = max(m.least, plan.WholeNanoseconds(latency))
+			m.floor = max(m.least, plan.WholeNanoseconds(latency)+margin)
 			return
 		}
 	}

@@ -165,7 +165,7 @@ func TestPiccoloMultiplexes(t *testing.T) {
 	assert.InDelta(t, 2.5, p.Cost, 1e-9)
 	g := p.Modules[0].Groups[0]
 	assert.Equal(t, 4, g.Concurrency)
-	assert.Equal(t, 50*time.Millisecond, g.Window)
+	assert.Equal(t, 106250*time.Microsecond, g.Window, "the other group's 600 ms, and the time between two requests")
 	assert.True(t, p.Sound)
 
 	alone := func(o plan.Options) float64 { return solve(problem, o).Cost }
