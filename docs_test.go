@@ -19,14 +19,15 @@ var (
 )
 
 // TestTheHouseHasWhatItsPageNames: every file and folder that docs/house.md walks
-// through exists. A name stands for a path from the root, or below or beside a
-// folder that its section has named before.
+// through exists, and it names every package. A name stands for a path from the root, or
+// below or beside a folder that its section has named before; a file alone lies in the
+// folder that was named last.
 func TestTheHouseHasWhatItsPageNames(t *testing.T) {
 	text, err := os.ReadFile("docs/house.md")
 	require.NoError(t, err)
-	checked := 0
+	checked, named := 0, map[string]bool{}
 	for _, section := range strings.Split(string(text), "\n## ") {
-		folders := []string{"."}
+		folders, last := []string{"."}, "."
 		for line := range strings.Lines(section) {
 			first, _, table := strings.Cut(strings.TrimPrefix(line, "|"), "|")
 			for _, m := range quoted.FindAllStringSubmatchIndex(line, -1) {
@@ -35,16 +36,30 @@ func TestTheHouseHasWhatItsPageNames(t *testing.T) {
 				if !pathLike.MatchString(name) || !names {
 					continue
 				}
-				found := resolve(name, folders)
-				if assert.NotEmpty(t, found, "docs/house.md names %s, which is not there: %s", name, strings.TrimSpace(line)) {
+				within := folders
+				if !strings.Contains(name, "/") && strings.HasSuffix(name, ".go") {
+					within = []string{last}
+				}
+				found := resolve(name, within)
+				if assert.NotEmpty(t, found, "docs/house.md names %s, which is not there or not in the folder that was named last: %s", name, strings.TrimSpace(line)) {
 					checked++
+					named[found] = true
 					folders = append(folders, found, path.Dir(found))
+					if last = found; strings.HasSuffix(found, ".go") {
+						last = path.Dir(found)
+					}
 				}
 			}
 		}
 	}
 	assert.Greater(t, checked, 80, "the page names files")
 	assert.Empty(t, resolve("gateway/no_such_file.go", []string{"."}))
+	for _, s := range sources(t) {
+		if p := path.Dir(s.path); s.room != "" && s.room != "examples" && !strings.HasSuffix(p, "pb") && !named[p] {
+			named[p] = true
+			assert.Fail(t, "docs/house.md does not name package "+p, "say in its table of packages what it does and why it is a package")
+		}
+	}
 }
 
 // resolve finds a name in one of the folders, the last named first.
