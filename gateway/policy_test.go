@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -30,10 +31,11 @@ func TestEveryPolicyServes(t *testing.T) {
 				require.NoError(t, g.Install(context.Background(), d))
 				var group sync.WaitGroup
 				for i := range 40 {
-					at(g, time.Duration(i)*7*ms, &group, func(r *wire.InferResponse, err *wire.Error) {
-						require.Nil(t, err)
-						require.LessOrEqual(t, r.Elapsed, 100*ms)
-						requireSum(t, r)
+					at(g, time.Duration(i)*11*ms, &group, func(r *wire.InferResponse, err *wire.Error) { // what single requests bear, too
+						if assert.Nil(t, err) {
+							assert.LessOrEqual(t, r.Elapsed, 100*ms)
+							requireSum(t, r)
+						}
 					})
 				}
 				group.Wait()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,7 +140,7 @@ func TestBadOptions(t *testing.T) {
 		o    plan.Options
 		want string
 	}{
-		{plan.Options{Policy: "luck", CostModel: plan.CostProportional}, `plan: there is no policy "luck"; there is exact, harpagon, piccolo, nexus, scrooge, inferline, clipper, brute`},
+		{plan.Options{Policy: "luck", CostModel: plan.CostProportional}, `plan: there is no policy "luck"; there is ` + strings.Join(pipelines.Policies(pipelines.KindPipeline), ", ")},
 		{plan.Options{Policy: "exact", Without: []string{"tc"}}, `plan: policy exact has no step "tc" to switch off; it has hetero, hetero:dearest, batch, concurrency`},
 		{plan.Options{Policy: "exact", Split: "even"}, `plan: policy exact finds the best split itself; leave out split "even", or take policy harpagon`},
 		{plan.Options{CostModel: "gold"}, `plan: policy exact has no cost model "gold"; it has proportional, whole, shared`},

@@ -47,7 +47,7 @@ func TestPipelinesMayNameWhatCanServeThem(t *testing.T) {
 	}
 	assert.ErrorContains(t, suits("matching"), "Declare a pool block")
 	assert.ErrorContains(t, suits("grouped"), "Declare a function block")
-	assert.ErrorContains(t, suits("fifo"), `no dispatch policy "fifo"`)
+	assert.ErrorContains(t, suits("there-is-none"), `no dispatch policy "there-is-none"`)
 	for _, name := range []string{"deferred:beta-lambda", "deferred:early,front-run", "deferred:head", "eager:window"} {
 		assert.NoError(t, suits(name), name)
 		assert.NoError(t, Suits(pipelines.KindCluster, name), name)

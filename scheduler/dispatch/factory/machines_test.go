@@ -1,4 +1,4 @@
-package roundrobin_test
+package factory
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/roundrobin"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
@@ -43,7 +44,8 @@ func TestFigure4(t *testing.T) {
 	}
 }
 
-// machines is a driver on a virtual clock: executors that take what the profile says.
+// machines is a driver on a virtual clock: executors that take what the profile says, each on a
+// device of its own.
 type machines struct {
 	p       dispatch.Policy
 	groups  []tc.Group
@@ -59,6 +61,8 @@ type machines struct {
 func (m *machines) step(t require.TestingT, ev dispatch.Event) {
 	for _, a := range m.p.Step(m.now, ev, nil) {
 		switch a.Act {
+		case dispatch.Ask: // always the last
+			defer m.step(t, dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor})
 		case dispatch.SetTimer:
 			m.timer = a.At
 		case dispatch.Drop:
@@ -113,8 +117,8 @@ func (m *machines) up(t require.TestingT, group int32) {
 	m.step(t, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(len(m.of) - 1), Group: group})
 }
 
-func newMachines(groups []tc.Group, batches bool) *machines {
-	return &machines{p: roundrobin.New(roundrobin.Options{Groups: groups, Batches: batches}), groups: groups, timer: dispatch.Never,
+func newMachines(groups []tc.Group, p dispatch.Policy) *machines {
+	return &machines{p: p, groups: groups, timer: dispatch.Never,
 		due: map[dispatch.RequestID]dispatch.Request{}, ended: map[dispatch.RequestID]dispatch.Time{}}
 }
 
@@ -136,39 +140,51 @@ func drawGroups(t *rapid.T) []tc.Group {
 	return groups
 }
 
-// TestEachRequestEndsOnce: whatever comes and goes, a request starts once or is dropped once,
-// on an executor that is up and idle and in time, and none waits for ever.
+// TestEachRequestEndsOnce: under every policy and whatever comes and goes, a request starts once
+// or is dropped once, on an executor that is up and idle and in time, no more wait than may, and
+// none waits for ever.
 func TestEachRequestEndsOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newMachines(drawGroups(t), rapid.Bool().Draw(t, "batches"))
-		for i := range rapid.IntRange(1, 80).Draw(t, "events") {
-			m.advance(t, m.now+time.Duration(rapid.IntRange(0, 20).Draw(t, "pause"))*time.Millisecond)
-			switch rapid.IntRange(0, 9).Draw(t, "event") {
-			case 0:
-				m.up(t, int32(rapid.IntRange(0, len(m.groups)-1).Draw(t, "group")))
-			case 1:
-				if len(m.of) == 0 {
-					continue
-				}
-				id := rapid.IntRange(0, len(m.of)-1).Draw(t, "gone")
-				m.running[id], m.of[id] = nil, -1
-				m.step(t, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(id)})
-			case 2:
-				id := dispatch.RequestID(rapid.IntRange(0, i).Draw(t, "cancelled"))
-				delete(m.due, id)
-				m.step(t, dispatch.Event{Kind: dispatch.Cancel, Request: dispatch.Request{ID: id}})
-			default:
-				r := dispatch.Request{ID: dispatch.RequestID(i), Arrival: m.now}
-				if rapid.Bool().Draw(t, "hurried") {
-					r.Deadline = m.now + time.Duration(rapid.IntRange(0, 100).Draw(t, "slo"))*time.Millisecond
-				}
-				m.arrive(t, r)
+	for _, policy := range append(pipelines.Dispatches(pipelines.KindPipeline), roundrobin.ByRatio) {
+		t.Run(policy, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { endsOnce(t, policy) }) })
+	}
+}
+
+func endsOnce(t *rapid.T, policy string) {
+	o := Module{Policy: policy, Groups: drawGroups(t), SLO: 100 * ms, MaxQueue: rapid.SampledFrom([]int{0, 1, 5}).Draw(t, "max")}
+	o.Early = rapid.SampledFrom([]tc.EarlyStart{tc.EarlyNever, tc.EarlyWithinPromise, tc.EarlyAlways}).Draw(t, "early")
+	spec, err := Policies(nil).Spec(o)
+	require.NoError(t, err)
+	p, err := New(spec)
+	require.NoError(t, err)
+	m := newMachines(o.Groups, p)
+	for i := range rapid.IntRange(1, 80).Draw(t, "events") {
+		m.advance(t, m.now+time.Duration(rapid.IntRange(0, 20).Draw(t, "pause"))*time.Millisecond)
+		switch rapid.IntRange(0, 9).Draw(t, "event") {
+		case 0:
+			m.up(t, int32(rapid.IntRange(0, len(m.groups)-1).Draw(t, "group")))
+		case 1:
+			if len(m.of) == 0 {
+				continue
 			}
+			id := rapid.IntRange(0, len(m.of)-1).Draw(t, "gone")
+			m.running[id], m.of[id] = nil, -1
+			m.step(t, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(id)})
+		case 2:
+			id := dispatch.RequestID(rapid.IntRange(0, i).Draw(t, "cancelled"))
+			delete(m.due, id)
+			m.step(t, dispatch.Event{Kind: dispatch.Cancel, Request: dispatch.Request{ID: id}})
+		default:
+			r := dispatch.Request{ID: dispatch.RequestID(i), Arrival: m.now}
+			if rapid.Bool().Draw(t, "hurried") {
+				r.Deadline = m.now + time.Duration(rapid.IntRange(0, 100).Draw(t, "slo"))*time.Millisecond
+			}
+			m.arrive(t, r)
+			require.True(t, o.MaxQueue == 0 || p.Len() <= o.MaxQueue, "more wait than may: %d", p.Len())
 		}
-		m.up(t, 0)
-		m.advance(t, m.now+time.Hour)
-		assert.Empty(t, m.due)
-	})
+	}
+	m.up(t, 0)
+	m.advance(t, m.now+time.Hour)
+	require.Empty(t, m.due, "somebody waits for ever")
 }
 
 // TestWorstCases: requests that come evenly, at nine tenths of what the machines of one
@@ -186,7 +202,7 @@ func TestWorstCases(t *testing.T) {
 			group[0].Window = time.Duration(b / rate * 1e9)
 			worst = d + group[0].Window + gap
 		}
-		m := newMachines(group, batches)
+		m := newMachines(group, roundrobin.New(roundrobin.Options{Groups: group, Batches: batches}))
 		for range n {
 			m.up(t, 0)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/grouped"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
+	"github.com/harpagon/harpagon/scheduler/dispatch/roundrobin"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
@@ -36,8 +37,12 @@ func specs() map[string]factory.Spec {
 		{Durations: shared.Linear(ms, 5*ms, 16), SLO: 60 * ms, Rate: 100},
 		{Durations: shared.Linear(2*ms, 4*ms, 8), Groups: [][]time.Duration{shared.Linear(2*ms, 4*ms, 8), shared.Linear(3*ms, 9*ms, 8)}, SLO: 90 * ms},
 	}
-	for _, name := range shared.Names() {
-		all[name] = factory.Spec{Shared: &factory.Shared{Name: name, Options: shared.Options{Models: models, Margin: ms}}}
+	for _, name := range append(pipelines.Dispatches(pipelines.KindPipeline), roundrobin.ByRatio) {
+		spec, _ := factory.Policies(nil).Spec(factory.Module{Policy: name, Groups: groups, MaxQueue: 20})
+		if spec.Shared != nil {
+			spec.Shared.Options = shared.Options{Models: models, Margin: ms}
+		}
+		all[name] = spec
 	}
 	points := []pipelines.Point{{Hardware: "a", Batch: 1, Duration: 3 * ms}, {Hardware: "a", Batch: 9, Duration: 20 * ms}}
 	all["matching"] = factory.Spec{Matching: &matching.Options{
