@@ -72,3 +72,54 @@ func resolve(name string, folders []string) string {
 	}
 	return ""
 }
+
+var (
+	nothing = regexp.MustCompile(`(?i)^(none|xxx)$`)
+	goTest  = regexp.MustCompile(`go test [^` + "`" + `\n]*`)
+	picks   = regexp.MustCompile(`-(run|bench) '?\^?([A-Za-z0-9_]+)[^ ]*`)
+	target  = regexp.MustCompile(`\./[a-z0-9/_]+`)
+)
+
+// TestPagesNameWhatIsThere: paths into the rooms that pages quote exist, and the tests and
+// benchmarks that they say how to run are in the package that they name.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	rfcs, err := filepath.Glob("docs/rfcs/*.md")
+	require.NoError(t, err)
+	ran := 0
+	for _, page := range append(append(pages, rfcs...), "README.md", "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				if roomOf(m[1]) != "" && strings.Contains(m[1], "/") && pathLike.MatchString(m[1]) {
+					assert.NotEmpty(t, resolve(m[1], []string{"."}), "%s names %s, which is not there", page, m[1])
+				}
+			}
+		}
+		for _, command := range goTest.FindAllString(string(text), -1) {
+			for _, pick := range picks.FindAllStringSubmatch(command, -1) {
+				kind, folder := map[string]string{"run": "Test", "bench": "Benchmark"}[pick[1]], target.FindString(command)
+				if folder == "" || nothing.MatchString(pick[2]) {
+					continue
+				}
+				ran++
+				assert.True(t, declares(t, folder, kind, pick[2]), "%s says %q: %s has no such %s", page, command, folder, kind)
+			}
+		}
+	}
+	assert.Greater(t, ran, 20, "pages say how to run tests")
+}
+
+// declares says whether a test or benchmark of the folder has the name in its own.
+func declares(t *testing.T, folder, kind, name string) bool {
+	files, err := filepath.Glob(folder + "/*_test.go")
+	require.NoError(t, err)
+	function := regexp.MustCompile(`(?m)^func ` + kind + `\w*\(`)
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		return slices.ContainsFunc(function.FindAllString(string(text), -1), func(line string) bool { return strings.Contains(line, name) })
+	})
+}

@@ -11,7 +11,7 @@
 //
 // Sub-packages speak the protocols: wire/oip the Open Inference Protocol
 // between client and gateway, wire/attach the stream between gateway and
-// executor, wire/attach carries the same stream between hosts.
+// executor; wire/stream has the connections that this takes between hosts.
 package wire
 
 import (

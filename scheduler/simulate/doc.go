@@ -27,17 +27,16 @@
 //	             one dispatcher: queries to a pool (Kairos), applications that
 //	             share a function (HarmonyBatch)
 //
-// and two questions on top of them:
+// and a question on top of them:
 //
 //	FindGoodput  the highest rate at which enough requests are in time
-//	Keeps        whether a plan keeps its promise, request by request
 //
 // # What is counted
 //
 // A request is counted by its arrival: those of a warm-up are not. Each has one
 // outcome: completed (answered within the SLO), late (answered after it),
 // dropped (a policy gave it up, or two devices were lost under it) or refused
-// (a queue was full). After the last arrival a run goes on until every request
+// (when it came: it could not be in time, or a queue was full). After the last arrival a run goes on until every request
 // has its outcome. The interval around an attainment is the wider of wilson's
 // and that of batch means over stretches of time, because misses come in
 // bursts.

@@ -35,7 +35,7 @@ type Counts struct {
 	Completed int64 `json:"completed"` // answered within the objective
 	Late      int64 `json:"late"`      // answered after it
 	Dropped   int64 `json:"dropped"`   // given up because they could no longer be in time, or lost with two devices
-	Refused   int64 `json:"refused"`   // turned away because a queue was full
+	Refused   int64 `json:"refused"`   // turned away when they came: they could not be in time, or a queue was full
 }
 
 // PipelineResult is what became of the requests of one pipeline.

@@ -62,3 +62,16 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 		assert.True(t, strings.Contains(text, "| `"+name+"` |"), "the function %s is not in the reference", name)
 	}
 }
+
+// TestPlanningShowsWhatComparePrints holds the table of docs/planning.md to the program, but for
+// how long each policy took.
+func TestPlanningShowsWhatComparePrints(t *testing.T) {
+	text := read(t, filepath.Join(root, "docs", "planning.md"))
+	_, shown, _ := strings.Cut(text, "```text\nactdet at")
+	shown, _, _ = strings.Cut("actdet at"+shown, "```")
+	library := filepath.Join(root, "pipelines", "library")
+	got := run(t, "compare", filepath.Join(library, "hardware.hcl"), filepath.Join(library, "actdet.hcl"), "--cost-model", "proportional")
+	took := regexp.MustCompile(`(yes|NO) +[0-9].*\n`)
+	words := func(s string) []string { return strings.Fields(took.ReplaceAllString(s, "$1\n")) }
+	assert.Equal(t, words(shown), words(got.stdout), "put what harpagon compare prints now into docs/planning.md")
+}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/experiments"
-	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
 type figuresJSON struct {
@@ -96,7 +96,7 @@ func TestReproduceToAFolder(t *testing.T) {
 	}
 	page := read(t, filepath.Join(dir, "symphony", "devices.md"))
 	assert.Contains(t, page, "Made by `harpagon reproduce symphony/devices symphony/table2 --markdown` on go")
-	assert.Contains(t, page, "| devices | "+strings.Join(pipelines.Dispatches(pipelines.KindCluster), " | ")+" | eager:window |\n| --- | ---: |")
+	assert.Contains(t, page, "| devices | "+strings.Join(shared.Names(), " | ")+" | eager:window |\n| --- | ---: |")
 	assert.Contains(t, read(t, filepath.Join(dir, "symphony", "devices.svg")), ">1 model<")
 	file, err := os.Open(filepath.Join(dir, "symphony", "table2.csv"))
 	require.NoError(t, err)
