@@ -302,11 +302,15 @@ type FailedError struct {
 	Kind    scheduler.Kind
 	Service string
 	Failure workflows.Failure
-	Serving int // generation that goes on serving; 0 when none does
+	Serving int  // generation that goes on serving; 0 when none does
+	Ended   bool // the program that was to carry it out ends with this error
 }
 
 // Error is the reason and what happens next.
 func (e *FailedError) Error() string {
+	if e.Ended {
+		return fmt.Sprintf("control: %s %q: generation %d could not be carried out: %s; the next start tries it again", e.Kind, e.Service, e.Failure.Generation, e.Failure.Reason)
+	}
 	s := fmt.Sprintf("control: %s %q: %s", e.Kind, e.Service, strings.TrimSpace(e.Failure.Describe()))
 	if e.Serving > 0 {
 		s += fmt.Sprintf("; generation %d goes on serving", e.Serving)

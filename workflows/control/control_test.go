@@ -308,6 +308,9 @@ var _ client.Client = (*mocks.Client)(nil)
 func ExampleFailedError() {
 	err := &control.FailedError{Kind: pipelines.KindPipeline, Service: "traffic", Serving: 1, Failure: workflows.Failure{Generation: 2, Reason: "4 cpu are needed, 2 exist"}}
 	fmt.Println(err)
+	err.Ended = true
+	fmt.Println(err)
 	// Output:
 	// control: pipeline "traffic": generation 2 could not be carried out: 4 cpu are needed, 2 exist; waits for a new spec or another host; generation 1 goes on serving
+	// control: pipeline "traffic": generation 2 could not be carried out: 4 cpu are needed, 2 exist; the next start tries it again
 }

@@ -37,6 +37,10 @@ func TestFitted(t *testing.T) {
 			"a  b    first column     second column    c\n1  1    1                2                3\n1  2    4                5                6\n",
 			"a  b    first column\n1  1    1\n1  2    4\n\na  b    second column    c\n1  1    2                3\n1  2    5                6\n",
 		},
+		"a cell that is too long": {
+			"name     state    runs\nalpha    ready    one two three four five six seven eight\nb        lost     nothing\n",
+			"name     state\nalpha    ready\nb        lost\n\nname     runs\nalpha    one two three four five six\n         seven eight\nb        nothing\n",
+		},
 		"right-aligned": {
 			"   name    first column     second column    third\n  alpha               1                 2        3\n",
 			"   name    first column\n  alpha               1\n\n   name    second column    third\n  alpha                2        3\n",

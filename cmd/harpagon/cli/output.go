@@ -135,8 +135,14 @@ func writeTable(b *strings.Builder, lines []string, width int) {
 			to++
 		}
 		for _, row := range rows {
-			part := part(row, 0, key) + part(row, cuts[from], cuts[to])
-			b.WriteString(folded(strings.TrimRight(part, " "), width))
+			first, last := part(row, 0, key), part(row, cuts[from], cuts[to])
+			line := strings.TrimRight(first+last, " ")
+			if len([]rune(line)) > width && key <= width/2 { // one cell that is too long: it goes on below itself
+				line = first + wrapped(last, width-key, strings.Repeat(" ", key))
+			} else {
+				line = folded(line, width)
+			}
+			b.WriteString(line)
 			b.WriteByte('\n')
 		}
 		if from = to; from < len(cuts)-1 {

@@ -242,6 +242,9 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 	for _, name := range slices.Compact(names) {
 		status, err := s.await(ctx, commands, name, asked[name])
 		if err != nil {
+			if failed := new(control.FailedError); errors.As(err, &failed) {
+				failed.Ended = true // nothing is left that would try again
+			}
 			return err
 		}
 		if status.Phase == workflows.Drained {
