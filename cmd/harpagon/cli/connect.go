@@ -25,7 +25,7 @@ import (
 )
 
 // keptUsage is the help of --state where commands plan.
-const keptUsage = "state `folder` with what was measured here, for modules without a profile"
+const keptUsage = "state `folder` with what was measured here, for modules without a profile; one that is named must exist"
 
 // stateFlag is the state folder of commands that read it where there is one. A
 // folder that is named must exist.
