@@ -23,31 +23,32 @@ func (e *Executor) Group() int { return int(e.group) }
 
 // startCalls makes the calls of a batch that a lane has started. Items whose
 // tensors do not fit together go in calls of their own. The station's lock is held.
-func (s *station) startCalls(b *Batch, fx []effect) []effect {
+func (s *station) startCalls(b *Batch) {
 	l := &s.lanes[b.lane]
 	l.idle = false
-	first := len(fx)
+	first := len(s.fx)
 	for _, it := range b.Items {
-		i := slices.IndexFunc(fx[first:], func(e effect) bool { return e.batch.Items[0].Form == it.Form })
+		calls := s.fx[first:]
+		i := slices.IndexFunc(calls, func(e effect) bool { return e.batch.Items[0].Form == it.Form })
 		if i < 0 {
-			i = len(fx) - first
-			fx = append(fx, effect{batch: &Batch{station: s, Executor: l.exec, lane: b.lane, At: b.At}})
+			i = len(calls)
+			s.fx = append(s.fx, effect{batch: &Batch{station: s, Executor: l.exec, lane: b.lane, At: b.At}})
 		}
-		fx[first+i].batch.add(it)
+		s.fx[first+i].batch.add(it)
 	}
-	for _, e := range fx[first:] {
+	calls := s.fx[first:]
+	for _, e := range calls {
 		for _, it := range e.batch.Items {
 			it.Batch = int32(len(e.batch.Items))
 		}
 	}
-	s.running += len(fx) - first
-	s.dispatcher.calls.Add(len(fx) - first)
-	return fx
+	s.running += len(calls)
+	s.dispatcher.calls.Add(len(calls))
 }
 
 // offerLanes tells the policy which lanes may start a call: all while fewer run than
 // the provider allows, none once as many do. The station's lock is held.
-func (s *station) offerLanes(now dispatch.Time, fx []effect) []effect {
+func (s *station) offerLanes(now dispatch.Time) {
 	for i := 0; i < len(s.lanes) && !s.stopped; i++ {
 		l := &s.lanes[i]
 		full := s.running >= s.calls
@@ -62,10 +63,9 @@ func (s *station) offerLanes(now dispatch.Time, fx []effect) []effect {
 			ev.Kind = dispatch.ExecutorUp
 		}
 		l.idle, l.known = !full, !full
-		fx = s.decide(now, ev, fx)
+		s.decide(now, ev)
 		i = -1 // calls may have started: look at all lanes again
 	}
-	return fx
 }
 
 // classify finds the class by which the policy knows the item's application, or its
@@ -87,16 +87,13 @@ func (d *Dispatcher) CallDone() { d.calls.Done() }
 
 // close gives up what waits for a call; calls under way end by themselves.
 func (s *station) close() {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	s.stopped = true
 	s.timer.Stop()
 	for _, it := range s.waiting() {
-		fx = append(fx, s.giveUp(it, Stopping))
+		s.fx = append(s.fx, s.giveUp(it, Stopping))
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	s.unlock()
 }
 
 // giveUp takes an item out of the queue and drops it.

@@ -52,7 +52,7 @@ func (d *device) begin(b *Batch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.arbiter.Begin()
-	d.watch.Begin(b, b.misses)
+	d.watch.Begin(b, b.misses, b.stuck-b.At)
 }
 
 func (d *device) end(b *Batch) {
@@ -120,46 +120,25 @@ func (d *device) offer() {
 }
 
 // arbitrate passes on what a policy asks or tells of the device of one of its executors, and
-// returns the answer. The station's lock is held. An executor that is just being removed is
-// granted nothing.
-func (s *station) arbitrate(now dispatch.Time, a *dispatch.Action) (answer dispatch.Event) {
-	refused := dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: dispatch.Never}
-	e := s.lanes[a.Executor].exec
-	if e == nil {
-		if a.Act == dispatch.Ask {
-			return refused
-		}
-		return answer
-	}
-	d := e.device
+// returns the answer.
+func (d *device) arbitrate(now dispatch.Time, a *dispatch.Action, user int, from asker) dispatch.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch a.Act {
-	case dispatch.Need:
-		d.arbiter.Need(e.place, a.At, *a.Reservation)
-	case dispatch.Release:
-		d.arbiter.Release()
-	case dispatch.Ask:
+	if a.Act == dispatch.Ask {
 		if d.asking == nil {
 			d.asking = make(map[int]asker)
 		}
-		d.asking[e.place] = asker{s, a.Executor}
-		ok, again := d.arbiter.Ask(e.place, now, a.At, a.Due, a.Reservation != nil)
-		if ok {
-			return dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
-		}
-		refused.At = again
-		return refused
+		d.asking[user] = from
 	}
-	return answer
+	return d.arbiter.Decide(user, now, a)
 }
 
 // neighbours tells the policy which executors have their devices for themselves, and which are
 // stuck, where that has changed. The station's lock is held.
-func (s *station) neighbours(now dispatch.Time, fx []effect) []effect {
+func (s *station) neighbours(now dispatch.Time) {
 	moves := s.dispatcher.moves.Load()
 	if moves == s.moves {
-		return fx
+		return
 	}
 	s.moves = moves
 	for i := range s.lanes {
@@ -167,15 +146,14 @@ func (s *station) neighbours(now dispatch.Time, fx []effect) []effect {
 		case l.exec == nil || l.exec.caller:
 		case l.known && l.exec.isStuck():
 			l.known, l.held = false, l.batch == nil
-			fx = s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
+			s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)})
 		case l.known && l.alone != l.exec.alone():
 			l.alone = !l.alone
-			fx = s.decide(now, dispatch.Event{Kind: dispatch.DeviceAlone, Executor: dispatch.ExecutorID(i), Alone: l.alone}, fx)
+			s.decide(now, dispatch.Event{Kind: dispatch.DeviceAlone, Executor: dispatch.ExecutorID(i), Alone: l.alone})
 		case l.held:
-			fx = s.know(now, dispatch.ExecutorID(i), fx)
+			s.announce(now, dispatch.ExecutorID(i))
 		}
 	}
-	return fx
 }
 
 // slowRuns knows the slowest runs of modules on the kinds of hardware that they have run on.
@@ -223,17 +201,18 @@ type stuckWatch[Batch comparable] struct {
 }
 
 type watched[Batch comparable] struct {
-	batch  Batch
-	misses dispatch.Time
+	batch          Batch
+	misses, longer dispatch.Time
 }
 
 // Begin notes a batch that will be stuck and have missed a deadline by then; 0 and
-// dispatch.Never are that it never is.
-func (w *stuckWatch[Batch]) Begin(b Batch, misses dispatch.Time) {
+// dispatch.Never are that it never is. It may stand behind others: whenever one has ended, it
+// has so much time anew.
+func (w *stuckWatch[Batch]) Begin(b Batch, misses, longer dispatch.Time) {
 	if misses == 0 || misses == dispatch.Never {
 		return
 	}
-	w.running = append(w.running, watched[Batch]{b, misses})
+	w.running = append(w.running, watched[Batch]{b, misses, longer})
 	if w.at != 0 && w.at <= misses {
 		return // it will look then, and find the next time
 	}
@@ -246,12 +225,13 @@ func (w *stuckWatch[Batch]) Begin(b Batch, misses dispatch.Time) {
 
 // End forgets a batch.
 func (w *stuckWatch[Batch]) End(b Batch) {
-	i := slices.IndexFunc(w.running, func(r watched[Batch]) bool { return r.batch == b })
-	if i < 0 {
-		return
+	w.running = slices.DeleteFunc(w.running, func(r watched[Batch]) bool { return r.batch == b })
+	now := w.Now()
+	for i := range w.running {
+		r := &w.running[i]
+		r.misses = max(r.misses, now+r.longer)
 	}
-	w.running = slices.Delete(w.running, i, i+1)
-	if w.stuck && !w.any(w.Now()) {
+	if w.stuck && !w.any(now) {
 		w.stuck = false
 		w.freed.Store(true)
 	}

@@ -135,20 +135,18 @@ func (d *Dispatcher) ArriveAll(now dispatch.Time, all []*Item) { hear(dispatch.A
 
 // hear takes items in, or back, one behind the other.
 func hear(what dispatch.Kind, now dispatch.Time, all []*Item) {
-	var room [4]effect
 	for len(all) > 0 {
-		s, fx := all[0].station(), room[:0]
+		s := all[0].station()
 		s.mu.Lock()
 		for len(all) > 0 && all[0].station() == s {
 			if what == dispatch.Arrive {
-				fx = s.arrive(now, all[0], all[0].More, fx)
+				s.arrive(now, all[0], all[0].More)
 			} else {
-				fx = s.cancel(all[0], fx)
+				s.cancel(all[0])
 			}
 			all = all[1:]
 		}
-		s.mu.Unlock()
-		s.apply(fx)
+		s.unlock()
 	}
 }
 
@@ -167,7 +165,6 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 		return false
 	}
 	s := it.station()
-	var room [4]effect
 	s.mu.Lock()
 	if untouched {
 		it.refusals++
@@ -175,9 +172,8 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 		it.Attempts++
 	}
 	it.state = fresh
-	fx := s.arrive(d.Now(), it, false, room[:0])
-	s.mu.Unlock()
-	s.apply(fx)
+	s.arrive(d.Now(), it, false)
+	s.unlock()
 	return true
 }
 
@@ -190,10 +186,10 @@ func (d *Dispatcher) Cancel(it *Item) { d.CancelAll([]*Item{it}) }
 func (d *Dispatcher) CancelAll(all []*Item) { hear(dispatch.Cancel, 0, all) }
 
 // cancel is Cancel; the station's lock is held.
-func (s *station) cancel(it *Item, fx []effect) []effect {
+func (s *station) cancel(it *Item) {
 	it.Settled = it.state == settled
 	if it.state != queued {
-		return fx
+		return
 	}
 	now := s.dispatcher.Now()
 	s.take(it.id)
@@ -202,7 +198,7 @@ func (s *station) cancel(it *Item, fx []effect) []effect {
 	if s.elsewhere {
 		s.link.cancel(s, it)
 	}
-	return s.step(now, dispatch.Event{Kind: dispatch.Cancel, Request: it.request()}, fx)
+	s.step(now, dispatch.Event{Kind: dispatch.Cancel, Request: it.request()})
 }
 
 // Done notes that a batch has come back and lets its executor go on. The batch is

@@ -128,11 +128,11 @@ func (d *Dispatcher) newStation(g *Generation, module, identity string) *station
 		dispatcher: d, service: g.Deployment.Name(), module: module, identity: identity,
 		downAt: d.Now(), elsewhere: d.decidesElsewhere(&g.Deployment),
 	}
-	s.timer = d.options.NewTimer(s.tick)
+	s.timer, s.drive.Driver = d.options.NewTimer(s.tick), driver{s}
 	if s.elsewhere {
 		s.link = d.owner(s.service)
-	} else {
-		s.recorder = d.newRecorder()
+	} else if s.recorder = d.newRecorder(); s.recorder != nil {
+		s.drive.Record = s.recorder.Step
 	}
 	span := d.options.Span
 	if g.Deployment.Function != nil {

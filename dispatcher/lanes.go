@@ -44,8 +44,6 @@ type member struct {
 // are not among the members finish what they hold and get no more. It returns
 // the number of items that waited.
 func (s *station) configure(c setup) int {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
 	s.timer.Stop()
@@ -56,11 +54,11 @@ func (s *station) configure(c setup) int {
 		}
 	}
 	heir, learns := c.policy.(dispatch.Successor)
-	if learns = learns && s.policy != nil; learns {
-		heir.Inherit(s.policy)
+	if learns = learns && s.drive.Policy != nil; learns {
+		heir.Inherit(s.drive.Policy)
 	}
 	s.recorder.Begin(c.policy, c.spec, learns)
-	s.policy, s.windows, s.groups, s.lanes = c.policy, c.spec.Groups(), c.groups, nil
+	s.drive.Policy, s.windows, s.groups, s.lanes = c.policy, c.spec.Groups(), c.groups, nil
 	s.calls, s.apps = c.calls, c.apps
 	if c.classes != nil {
 		s.cluster = s.cluster.next(c.classes, s.dispatcher.options.Span, now)
@@ -69,36 +67,34 @@ func (s *station) configure(c setup) int {
 		s.up, s.downAt = 0, now
 	}
 	for _, m := range c.members {
-		fx = s.join(now, m, fx)
+		s.join(now, m)
 	}
 	for _, it := range waiting {
 		if !s.classify(it) {
-			fx = append(fx, s.giveUp(it, Unserved))
+			s.fx = append(s.fx, s.giveUp(it, Unserved))
 			continue
 		}
-		fx = s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()}, fx)
+		s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()})
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	s.unlock()
 	return len(waiting)
 }
 
 // add takes on an executor that has just come.
 func (s *station) add(m member) {
-	var room [4]effect
 	s.mu.Lock()
-	fx := s.join(s.dispatcher.Now(), m, room[:0])
-	s.mu.Unlock()
-	s.apply(fx)
+	s.join(s.dispatcher.Now(), m)
+	s.unlock()
 }
 
 // join gives the executor its lanes. The policy is told of a lane when it is
 // idle: at once, or when the batch has ended that runs there from before.
-func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
+func (s *station) join(now dispatch.Time, m member) {
 	if m.exec.caller {
 		s.newLane(m)
 		s.up++
-		return s.offerLanes(now, fx)
+		s.offerLanes(now)
+		return
 	}
 	running, away := m.exec.runningOf(s), m.exec.enginesAway()
 	for range m.exec.concurrency {
@@ -115,9 +111,8 @@ func (s *station) join(now dispatch.Time, m member, fx []effect) []effect {
 			running = running[1:]
 			continue
 		}
-		fx = s.announce(now, id, fx)
+		s.announce(now, id)
 	}
-	return fx
 }
 
 func (s *station) newLane(m member) dispatch.ExecutorID {
@@ -132,30 +127,22 @@ func (s *station) newLane(m member) dispatch.ExecutorID {
 	return dispatch.ExecutorID(len(s.lanes) - 1)
 }
 
-func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
-	fx = s.neighbours(now, fx)
-	if s.lanes[id].known {
-		return fx
-	}
-	return s.know(now, id, fx)
-}
-
-// know tells the policy of an executor that it does not know, unless that is stuck. It is apart
-// from announce so that neighbours, which needs it, does not call itself: what calls itself has
-// its effects on the heap.
-func (s *station) know(now dispatch.Time, id dispatch.ExecutorID, fx []effect) []effect {
+// announce tells the policy of an executor that it does not know, unless that is stuck.
+func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID) {
+	s.neighbours(now)
 	l := &s.lanes[id]
+	if l.known {
+		return
+	}
 	if l.held = l.exec.isStuck(); l.held {
-		return fx
+		return
 	}
 	l.known, l.alone = true, l.exec.alone()
-	return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: l.group, Alone: l.alone}, fx)
+	s.decide(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: id, Group: l.group, Alone: l.alone})
 }
 
 // remove takes an executor out: it gets no more batches.
 func (s *station) remove(e *Executor) {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
 	e.forgetLanes(s)
@@ -170,12 +157,11 @@ func (s *station) remove(e *Executor) {
 			s.downAt = now
 		}
 		if known { // before anything else is told: the policy may start a batch on any that it knows
-			fx = s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)}, fx)
+			s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)})
 		}
 	}
-	fx = s.neighbours(now, fx)
-	s.mu.Unlock()
-	s.apply(fx)
+	s.neighbours(now)
+	s.unlock()
 }
 
 // outage is how long the way to an executor and back takes only where somebody was
@@ -191,8 +177,6 @@ const tailFade = 64
 // engine is away: then the policy does without, but requests may wait for it,
 // because either it comes back or its executor goes.
 func (s *station) returned(b *Batch, r Report) dispatch.Time {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
 	left := b.left(r)
@@ -210,12 +194,11 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	b.accountEnd(b.group, now, learn)
 	if b.Executor.caller {
 		s.running--
-		fx = s.offerLanes(now, fx)
+		s.offerLanes(now)
 	} else {
-		fx = s.freeLane(now, b, r, fx)
+		s.freeLane(now, b, r)
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	s.unlock()
 	return now
 }
 
@@ -237,62 +220,58 @@ func (s *station) count(b *Batch, now dispatch.Time, r Report) {
 	}
 }
 
-func (s *station) freeLane(now dispatch.Time, b *Batch, r Report, fx []effect) []effect {
+func (s *station) freeLane(now dispatch.Time, b *Batch, r Report) {
 	if r.Away {
 		b.Executor.addAway(1)
 	}
 	at := s.laneOf(b, r.Away)
 	if at < 0 {
-		return fx
+		return
 	}
-	fx = s.neighbours(now, fx)
+	s.neighbours(now)
 	l := &s.lanes[at]
 	l.batch, l.away, l.held, l.free = nil, r.Away, false, now
 	switch {
 	case r.Away && l.known:
 		l.known = false
-		return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)}, fx)
+		s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(at)})
+		return
 	case r.Away:
-		return fx
+		return
 	case l.known:
-		return s.decide(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.Compute}, fx)
+		s.decide(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: r.Compute})
+		return
 	}
-	return s.announce(now, dispatch.ExecutorID(at), fx)
+	s.announce(now, dispatch.ExecutorID(at))
 }
 
 // soon frees the lane of a batch that is about to end, where no other executor may
 // need the device then: it takes the next batch ahead.
 func (s *station) soon(b *Batch, took dispatch.Time) {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
-	fx = s.neighbours(now, fx)
+	s.neighbours(now)
 	if at := s.laneOf(b, false); at >= 0 && s.lanes[at].known && s.lanes[at].exec.alone() {
 		l := &s.lanes[at]
 		l.batch, l.free, b.lane, b.soon = nil, now, -1, now
-		fx = s.decide(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took, At: now + s.tail}, fx)
+		s.decide(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: dispatch.ExecutorID(at), Took: took, At: now + s.tail})
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	s.unlock()
 }
 
 // reopen gives a lane of the executor work again whose engine was away.
 func (s *station) reopen(e *Executor) {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	now := s.dispatcher.Now()
 	e.addAway(-1)
 	for i := range s.lanes {
 		if l := &s.lanes[i]; l.exec == e && l.away {
 			l.away, l.free = false, now
-			fx = s.announce(now, dispatch.ExecutorID(i), fx)
+			s.announce(now, dispatch.ExecutorID(i))
 			break
 		}
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	s.unlock()
 }
 
 // laneOf is the lane of a batch that has ended, or -1. An Install between its end

@@ -56,7 +56,7 @@ func TestNothingStartsOnAnExecutorThatIsRemoved(t *testing.T) {
 	g, err := d.Compile(of)
 	require.NoError(t, err)
 	s := d.newStation(g, "m", "")
-	s.policy, s.groups, g.stations = &impatient{}, []groupShape{{batch: 1, window: time.Millisecond}}, []*station{s}
+	s.drive.Policy, s.groups, g.stations = &impatient{}, []groupShape{{batch: 1, window: time.Millisecond}}, []*station{s}
 	var all []*Executor
 	for _, device := range []string{"one", "two", "two"} {
 		all = append(all, d.register(Introduction{Name: "e" + device, Service: "a", Host: "h", Device: device}))

@@ -18,7 +18,7 @@ type station struct {
 	identity   string // of the module; see placement.Identity
 
 	mu      sync.Mutex
-	policy  dispatch.Policy
+	drive   dispatch.Station // the policy
 	groups  []groupShape
 	windows bool // the policy closes batches by the windows of groups
 	slots   []slot
@@ -30,7 +30,7 @@ type station struct {
 	downAt  dispatch.Time
 	moves   int64 // of Dispatcher.moves that the policy knows of
 	timer   Timer
-	actions []dispatch.Action
+	fx      []effect // of steps since the lock was taken
 	stats   moduleStats
 
 	slowest slowRuns
@@ -74,9 +74,9 @@ func (it *Item) station() *station { return it.Request.Generation.stations[it.In
 
 // arrive takes in an item; more says that another follows in this instant, with which the
 // policy decides on both.
-func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []effect {
+func (s *station) arrive(now dispatch.Time, it *Item, more bool) {
 	if it.Request.Over() || it.state >= ended {
-		return fx
+		return
 	}
 	g := it.Request.Generation
 	first := it.Attempts == 0 && it.refusals == 0
@@ -91,10 +91,12 @@ func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []
 	switch {
 	case s.stopped:
 		it.state = ended
-		return append(fx, effect{item: it, drop: Stopping})
+		s.fx = append(s.fx, effect{item: it, drop: Stopping})
+		return
 	case !known:
 		it.state = ended
-		return append(fx, effect{item: it, drop: Unserved})
+		s.fx = append(s.fx, effect{item: it, drop: Unserved})
+		return
 	}
 	it.state = queued
 	it.accountWait(1)
@@ -105,56 +107,66 @@ func (s *station) arrive(now dispatch.Time, it *Item, more bool, fx []effect) []
 	}
 	if s.elsewhere {
 		s.link.arrive(s, it, more, now)
-		return fx
+		return
 	}
-	return s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: r, More: more}, fx)
+	s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: r, More: more})
 }
 
-// step reports an event to the policy and carries its actions out as far as
+// step reports an event to the policy and carries its decisions out as far as
 // the lock allows.
-func (s *station) step(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
-	fx = s.decide(now, ev, s.neighbours(now, fx))
+func (s *station) step(now dispatch.Time, ev dispatch.Event) {
+	s.neighbours(now)
+	s.decide(now, ev)
 	if s.calls > 0 {
-		fx = s.offerLanes(now, fx)
+		s.offerLanes(now)
 	}
-	return fx
 }
 
 // decide is step where the policy knows who shares its devices.
-func (s *station) decide(now dispatch.Time, ev dispatch.Event, fx []effect) []effect {
-	for ev.Kind != 0 && !s.elsewhere {
-		s.actions = s.policy.Step(now, ev, s.actions[:0])
-		s.recorder.Step(now, ev, s.actions)
-		ev, fx = s.act(now, fx)
+func (s *station) decide(now dispatch.Time, ev dispatch.Event) {
+	if !s.elsewhere {
+		s.drive.Step(now, &ev)
 	}
-	return fx
 }
 
-// act carries the actions out and returns the answer to what the policy asks.
-func (s *station) act(now dispatch.Time, fx []effect) (answer dispatch.Event, _ []effect) {
-	for i := range s.actions {
-		switch a := &s.actions[i]; a.Act {
-		case dispatch.Start:
-			if b := s.start(now, a); s.calls > 0 {
-				fx = s.startCalls(b, fx)
-			} else {
-				fx = append(fx, effect{batch: b})
-			}
-		case dispatch.SetTimer:
-			s.timer.Reset(a.At - now) // a lapsed one is reported even when it comes late
-		case dispatch.Drop:
-			if it := s.take(a.Request); it != nil {
-				it.state = ended
-				it.accountWait(-1)
-				drop := s.why(it, a.Reason)
-				it.stats.Drop(now, drop.Cause())
-				fx = append(fx, effect{item: it, drop: drop})
-			}
-		default:
-			answer = s.arbitrate(now, a)
-		}
+// driver carries out what the policy of a station decides. The station's lock is held.
+type driver struct{ *station }
+
+// Start implements dispatch.Driver.
+func (d driver) Start(now dispatch.Time, a *dispatch.Action) {
+	if b := d.start(now, a); d.calls > 0 {
+		d.startCalls(b)
+	} else {
+		d.fx = append(d.fx, effect{batch: b})
 	}
-	return answer, fx
+}
+
+// SetTimer implements dispatch.Driver. A timer that lapsed is reported even when it comes late.
+func (d driver) SetTimer(now dispatch.Time, a *dispatch.Action) { d.timer.Reset(a.At - now) }
+
+// Drop implements dispatch.Driver.
+func (d driver) Drop(now dispatch.Time, a *dispatch.Action) {
+	it := d.take(a.Request)
+	if it == nil {
+		return
+	}
+	it.state = ended
+	it.accountWait(-1)
+	drop := d.why(it, a.Reason)
+	it.stats.Drop(now, drop.Cause())
+	d.fx = append(d.fx, effect{item: it, drop: drop})
+}
+
+// Arbitrate implements dispatch.Driver. An executor that is just being removed is granted nothing.
+func (d driver) Arbitrate(now dispatch.Time, a *dispatch.Action) dispatch.Event {
+	e := d.lanes[a.Executor].exec
+	switch {
+	case e != nil:
+		return e.device.arbitrate(now, a, e.place, asker{d.station, a.Executor})
+	case a.Act == dispatch.Ask:
+		return dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: dispatch.Never}
+	}
+	return dispatch.Event{}
 }
 
 // start makes the batch of an action.
@@ -281,18 +293,20 @@ func (s *station) tick() { s.handle(dispatch.Event{Kind: dispatch.Timer}) }
 
 // handle reports an event that nothing else comes with.
 func (s *station) handle(ev dispatch.Event) {
-	var room [4]effect
-	fx := room[:0]
 	s.mu.Lock()
 	if !s.stopped {
-		fx = s.step(s.dispatcher.Now(), ev, fx)
+		s.step(s.dispatcher.Now(), ev)
 	}
-	s.mu.Unlock()
-	s.apply(fx)
+	s.unlock()
 }
 
-// apply does what a step has left to do. No lock may be held.
-func (s *station) apply(fx []effect) {
+// unlock releases the lock and does what steps have left to do.
+func (s *station) unlock() {
+	var room [4]effect
+	fx := append(room[:0], s.fx...)
+	clear(s.fx)
+	s.fx = s.fx[:0]
+	s.mu.Unlock()
 	for _, e := range fx {
 		if e.batch == nil {
 			e.item.Request.Gateway.Drop(e.item, e.drop)
@@ -383,14 +397,14 @@ func (s *station) queued() int {
 	if s.elsewhere {
 		return len(s.slots) - len(s.free)
 	}
-	return s.policy.Len()
+	return s.drive.Policy.Len()
 }
 
 // measure is what was seen of a module of a generation, whose station this is.
 func (s *station) measure(now dispatch.Time, g *Generation, index int) autoscale.ModuleMeasures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := autoscale.ModuleMeasures{Name: g.Nodes[index].Module, Policy: s.policy.Name()}
+	m := autoscale.ModuleMeasures{Name: g.Nodes[index].Module, Policy: s.drive.Policy.Name()}
 	if s.cluster != nil {
 		s.cluster.measure(s, now, g.key(index), &m)
 		return m
@@ -414,7 +428,7 @@ func (d *Dispatcher) Loads(g *Generation) []Load {
 	var all []Load
 	for _, s := range g.stations {
 		s.mu.Lock()
-		all = append(all, Load{Module: s.module, Waiting: s.queued(), Held: len(s.slots) - len(s.free), Calls: s.running, Policy: s.policy.Describe()})
+		all = append(all, Load{Module: s.module, Waiting: s.queued(), Held: len(s.slots) - len(s.free), Calls: s.running, Policy: s.drive.Policy.Describe()})
 		s.mu.Unlock()
 	}
 	return all

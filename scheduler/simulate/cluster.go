@@ -71,7 +71,7 @@ func (b *clusterSetup) build(loads []Load) error {
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
-	b.stations = append(b.stations, station{policy: policy.Policy, recorder: policy.recorder, tables: b.tables})
+	b.newStation(policy).tables = b.tables
 	seen := map[string]bool{}
 	for g, k := range b.kinds {
 		if k.Count < 1 || seen[k.Hardware] {

@@ -39,7 +39,7 @@ func watch(t require.TestingT, l Load, p plan.Plan, o Options, see func(e *engin
 	s := planSetup{engine: e, options: o, shared: map[groupName]int32{}}
 	require.NoError(t, s.addPipeline(0, &l, &p))
 	for i := range e.stations {
-		e.stations[i].policy = watched{e.stations[i].policy, func(now Time, _ dispatch.Event, waited int, actions []dispatch.Action) {
+		e.stations[i].Policy = watched{e.stations[i].Policy, func(now Time, _ dispatch.Event, waited int, actions []dispatch.Action) {
 			see(e, i, now, waited, actions)
 		}}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
-	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
@@ -79,15 +78,29 @@ type loadState struct {
 	tally    tally
 }
 
-// station drives one policy.
+// station is a policy with its executors.
 type station struct {
-	policy   dispatch.Policy
-	recorder *recording.Recorder // nil where nothing is recorded
-	lanes    []lane              // by ExecutorID
-	actions  []dispatch.Action
-	tables   [][][]Time // durations by class, group, and size of the batch less one
-	longest  [][][]Time // the same of the longest durations, where they vary
-	elastic  []elastic  // by group, where groups may grow
+	dispatch.Station
+	lanes   []lane     // by ExecutorID
+	tables  [][][]Time // durations by class, group, and size of the batch less one
+	longest [][][]Time // the same of the longest durations, where they vary
+	elastic []elastic  // by group, where groups may grow
+}
+
+// newStation makes the next station.
+func (e *engine) newStation(p made) *station {
+	s := station{Station: dispatch.Station{Policy: p.Policy, Driver: driver{e, int32(len(e.stations))}}}
+	if p.recorder != nil {
+		s.Record = p.recorder.Step
+	}
+	e.stations = append(e.stations, s)
+	return &e.stations[len(e.stations)-1]
+}
+
+// driver carries out what the policy of a station decides.
+type driver struct {
+	*engine
+	station int32
 }
 
 // lane is one batch that an executor may run at a time.
@@ -243,10 +256,8 @@ func (e *engine) describe(i int32, r *dispatch.Request) {
 
 // step reports an event to a policy and carries its actions out.
 func (e *engine) step(at int32, ev *dispatch.Event) {
-	for asked := e.decide(at, ev); asked != nil; {
-		answer := e.ask(at, asked)
-		asked = e.decide(at, &answer)
-	}
+	s := &e.stations[at].Station
+	s.Step(e.now, ev)
 	if !e.failing && len(e.dropped) > 0 {
 		e.failDropped()
 	}
@@ -255,39 +266,30 @@ func (e *engine) step(at int32, ev *dispatch.Event) {
 	}
 }
 
-// decide reports one event and returns the answer to what the policy then asks.
-func (e *engine) decide(at int32, ev *dispatch.Event) (asked *dispatch.Action) {
-	s := &e.stations[at]
-	s.actions = s.policy.Step(e.now, *ev, s.actions[:0])
-	if s.recorder != nil {
-		s.recorder.Step(e.now, *ev, s.actions)
+// Start implements dispatch.Driver.
+func (d driver) Start(_ Time, a *dispatch.Action) { d.start(d.station, a) }
+
+// SetTimer implements dispatch.Driver.
+func (d driver) SetTimer(now Time, a *dispatch.Action) {
+	d.queue.Set(d.keys.timer+d.station, max(now, a.At))
+}
+
+// Drop implements dispatch.Driver.
+func (d driver) Drop(_ Time, a *dispatch.Action) {
+	i := d.find(a.Request)
+	if i < 0 || d.items[i].state != waiting {
+		d.violation(d.station, "drops request %d, which does not wait", a.Request)
+		return
 	}
-	for k := range s.actions {
-		switch a := &s.actions[k]; a.Act {
-		case dispatch.Start:
-			e.start(at, a)
-		case dispatch.SetTimer:
-			e.queue.Set(e.keys.timer+at, max(e.now, a.At))
-		case dispatch.Drop:
-			i := e.find(a.Request)
-			if i < 0 || e.items[i].state != waiting {
-				e.violation(at, "drops request %d, which does not wait", a.Request)
-				return nil
-			}
-			e.items[i].state = dropped
-			e.countWaiting(&e.items[i], -1)
-			e.dropped = append(e.dropped, droppedItem{i, a.Reason})
-		case dispatch.Need:
-			arbiter, user := e.arbiter(at, a.Executor)
-			arbiter.Need(user, a.At, *a.Reservation)
-		case dispatch.Ask:
-			asked = a
-		case dispatch.Release:
-			arbiter, _ := e.arbiter(at, a.Executor)
-			arbiter.Release()
-		}
-	}
-	return asked
+	d.items[i].state = dropped
+	d.countWaiting(&d.items[i], -1)
+	d.dropped = append(d.dropped, droppedItem{i, a.Reason})
+}
+
+// Arbitrate implements dispatch.Driver.
+func (d driver) Arbitrate(now Time, a *dispatch.Action) dispatch.Event {
+	l := &d.stations[d.station].lanes[a.Executor]
+	return d.devices[l.device].arbiter.Decide(l.user, now, a)
 }
 
 // failDropped ends the requests whose items policies have dropped. That takes other
@@ -345,7 +347,7 @@ func (e *engine) answer(a *loadState, arrival, spent Time, measured bool) {
 // violation notes that a policy broke its promise; the run ends with it.
 func (e *engine) violation(at int32, format string, args ...any) {
 	if e.fault == nil {
-		e.fault = fmt.Errorf("simulate: at %v policy %s %s", e.now, e.stations[at].policy.Name(), fmt.Sprintf(format, args...))
+		e.fault = fmt.Errorf("simulate: at %v policy %s %s", e.now, e.stations[at].Policy.Name(), fmt.Sprintf(format, args...))
 	}
 }
 

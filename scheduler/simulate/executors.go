@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
 
 // Executors are so many executors of one kind. Durations are by the size of a
@@ -38,11 +37,12 @@ func OnExecutors(loads []Load, kinds []Executors, policy dispatch.Policy, o Opti
 	if err != nil {
 		return Result{}, err
 	}
-	s := station{policy: policy}
+	p := made{Policy: policy}
 	if o.Record != nil {
-		s.recorder = o.Record("executors")
-		s.recorder.Begin(policy, o.Spec, false)
+		p.recorder = o.Record("executors")
+		p.recorder.Begin(policy, o.Spec, false)
 	}
+	s := e.newStation(p)
 	var durations, longest [][]Time
 	for _, k := range kinds {
 		durations, longest = append(durations, k.Durations), append(longest, k.Longest)
@@ -65,7 +65,6 @@ func OnExecutors(loads []Load, kinds []Executors, policy dispatch.Policy, o Opti
 		a.nodes[0].class = int32(i)
 		s.tables, s.longest = append(s.tables, durations), append(s.longest, longest)
 	}
-	e.stations = append(e.stations, s)
 	for group, k := range kinds {
 		for range k.Count {
 			if err := e.addAlone(0, int32(group), k.Hardware, 1); err != nil {
@@ -116,22 +115,6 @@ func (e *engine) addWhereNoneIdles(station int32) {
 		}
 		e.executorUp(laneRef{station, int32(len(s.lanes)) - 1})
 	}
-}
-
-// arbiter decides over the device of an executor, who is one of its users.
-func (e *engine) arbiter(station int32, id dispatch.ExecutorID) (a *tc.Arbiter, user int) {
-	l := &e.stations[station].lanes[id]
-	return &e.devices[l.device].arbiter, l.user
-}
-
-// ask answers a policy that asks for a device.
-func (e *engine) ask(station int32, a *dispatch.Action) dispatch.Event {
-	arbiter, user := e.arbiter(station, a.Executor)
-	ok, again := arbiter.Ask(user, e.now, a.At, a.Due, a.Reservation != nil)
-	if ok {
-		return dispatch.Event{Kind: dispatch.Granted, Executor: a.Executor}
-	}
-	return dispatch.Event{Kind: dispatch.Refused, Executor: a.Executor, At: again}
 }
 
 // offer lets those that were refused a shared device ask again, now that a batch

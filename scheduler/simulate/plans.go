@@ -124,7 +124,7 @@ func (s *planSetup) addStation(l *Load, p *plan.Plan, m *plan.Module, n *node) e
 			tables[i] = slices.Repeat([]Time{g.Duration}, max(1, g.Batch))
 		}
 	}
-	s.stations = append(s.stations, station{policy: policy.Policy, recorder: policy.recorder, tables: [][][]Time{tables}})
+	s.newStation(policy).tables = [][][]Time{tables}
 	for i, g := range m.Groups {
 		if g.Rate+g.DummyRate <= 0 && g.Machines <= machineTolerance {
 			continue

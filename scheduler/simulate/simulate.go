@@ -281,7 +281,7 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 	for i := range r.Pipelines {
 		p := &r.Pipelines[i]
 		p.Arrivals, p.Seed, p.Rate = loads[i].Arrivals.String(), o.Seed, loads[i].offered()
-		p.Dispatch = e.stations[e.loads[i].nodes[0].station].policy.Name()
+		p.Dispatch = e.stations[e.loads[i].nodes[0].station].Policy.Name()
 		if lost := p.Requests - p.Completed - p.Late - p.Dropped - p.Refused; lost != 0 && !r.Cut {
 			return r, fmt.Errorf("simulate: policy %s has left %d requests of pipeline %q without an outcome", p.Dispatch, lost, p.Pipeline)
 		}

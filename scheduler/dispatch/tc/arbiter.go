@@ -121,6 +121,23 @@ func (a *Arbiter) Ask(user int, now, end, due dispatch.Time, counted bool) (ok b
 	return true, never
 }
 
+// Decide carries out what the policy of an executor asks or tells of the device, and returns the
+// answer to what it asks.
+func (a *Arbiter) Decide(user int, now dispatch.Time, what *dispatch.Action) (answer dispatch.Event) {
+	switch what.Act {
+	case dispatch.Need:
+		a.Need(user, what.At, *what.Reservation)
+	case dispatch.Release:
+		a.Release()
+	case dispatch.Ask:
+		answer = dispatch.Event{Kind: dispatch.Granted, Executor: what.Executor}
+		if ok, again := a.Ask(user, now, what.At, what.Due, what.Reservation != nil); !ok {
+			answer.Kind, answer.At = dispatch.Refused, again
+		}
+	}
+	return answer
+}
+
 // Release takes back a grant whose batch does not start.
 func (a *Arbiter) Release() { a.granted = max(0, a.granted-1) }
 
