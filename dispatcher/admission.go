@@ -94,7 +94,7 @@ func (d *Dispatcher) guard(g *Generation) {
 	s := flow.AdmissionService(&of.Pipeline, &of.Plan, modules, func(module string, group int) (devices []int) {
 		for _, slot := range of.Slots {
 			if e := d.executors[slot.Executor]; e != nil && slot.Module == module && slot.Group == group {
-				devices, used = append(devices, e.device.number), append(used, e.device)
+				devices, used = append(devices, slices.Repeat([]int{e.device.number}, e.concurrency)...), append(used, e.device)
 			}
 		}
 		return devices

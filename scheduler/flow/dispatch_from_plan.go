@@ -184,8 +184,8 @@ func (k KeptWindows) Max(other KeptWindows) KeptWindows {
 
 // AdmissionService is what admission control must know of a planned pipeline. modules
 // are those that run, each after all that feed it; devices says on which devices
-// the executors of a group are. A module that the plan does not know counts as
-// no work.
+// the executors of a group are, once for each batch that runs there at a time. A module that
+// the plan does not know counts as no work.
 func AdmissionService(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
 	s := admission.Service{SLO: declared.SLO, Rate: declared.Rate, Promised: EarlyStart(true, declared, p) == tc.EarlyWithinPromise}
 	one := *declared

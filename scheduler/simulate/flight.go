@@ -223,11 +223,11 @@ func (e *engine) finish(k int32) {
 		e.leaveNow(d)
 	}
 	e.startNext(d) // not before the executor's next batch is there, which may be due first
+	e.offer(d)
 	each := (e.now - begun) / Time(len(e.finished))
 	for _, i := range e.finished {
 		e.complete(i, each)
 	}
-	e.offer(d)
 }
 
 // countBusy counts the time that a batch has taken of its device, as far as it

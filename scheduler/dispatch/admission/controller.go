@@ -34,7 +34,7 @@ type Module struct {
 type Group struct {
 	Share     float64 // of the module's items
 	Durations []Time  // by batch size; the last is that of a full batch
-	Devices   []int   // that its executors are on
+	Devices   []int   // that its executors are on, once for each batch that runs there at a time
 }
 
 // never is the instant that does not come.
