@@ -1,7 +1,7 @@
 // Package dispatch decides, request by request, which batch runs where.
 //
-// A Policy is a pure state machine. Its driver (the gateway, or a simulator
-// with a virtual clock) reports events: a request arrived, an executor is
+// A Policy is a pure state machine. Its driver (a dispatcher, or a simulator
+// with a virtual clock; both by a Station) reports events: a request arrived, an executor is
 // free, a timer fired. Step answers with actions: start this batch on that
 // executor, set a timer, drop a request. The policy reads no clock, starts no
 // goroutine and holds nothing of its driver: what it must ask is an action, the
