@@ -101,7 +101,7 @@ func TestReadOnlyPages(t *testing.T) {
 }
 
 // served serves h as the gateway does until the test ends, and says where.
-func served(t *testing.T, h http.Handler) (url string) {
+func served(t testing.TB, h http.Handler) (url string) {
 	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 0)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())

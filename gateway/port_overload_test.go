@@ -1,0 +1,176 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/internal/testkit"
+	"github.com/harpagon/harpagon/wire/secure/securetest"
+)
+
+const (
+	crowdedEnv      = "HARPAGON_TEST_CROWDED" // this process is the gateway of TestGoodputHolds
+	crowdedElements = 512
+	crowdedSLO      = 100 * time.Millisecond
+)
+
+// TestCrowdedGateway is that gateway, until nobody listens to it.
+func TestCrowdedGateway(t *testing.T) {
+	if os.Getenv(crowdedEnv) == "" {
+		t.Skip("is started by TestGoodputHolds")
+	}
+	g := single(t, gateway.Options{}, crowdedElements, crowdedSLO, time.Millisecond, 64, func(context.Context, time.Duration) error { return nil })
+	at := open(t, g, gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30}), securetest.New(t, "ours").Identity(t))
+	fmt.Printf("at %s\n", at.http)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// TestGoodputHolds has a gateway with one processor, whose devices take no time, asked over
+// HTTP for as many small requests as it can answer, and for 2, 5 and 10 times as many: with so
+// many callers goodput does not collapse: a quarter of that stays. The share is generous: callers
+// and gateway take processors from each other.
+func TestGoodputHolds(t *testing.T) {
+	testkit.Long(t)
+	at := crowded(t)
+	text := fmt.Appendf(nil, `{"inputs":[{"name":"x","shape":[%d],"datatype":"FP32","data":[0.125%s]}]}`, crowdedElements, strings.Repeat(",0.125", crowdedElements-1))
+	text = fmt.Appendf(nil, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+	const span = 5 * time.Second
+	capacity := ask(t, at, text, 16, 1e9, span).good
+	t.Logf("16 callers: %.0f/s in time", capacity)
+	for _, times := range []float64{1, 2, 5, 10} {
+		got := ask(t, at, text, 2000, times*capacity, span)
+		t.Logf("%v times: %.0f/s came, %.0f/s in time, %.2f of the capacity; %.0f/s told otherwise", times, got.sent, got.good, got.good/capacity, got.other)
+		require.GreaterOrEqual(t, got.good, capacity/4, "%v times", times)
+	}
+}
+
+// crowded starts the gateway, with one processor, and says where it is. This process has one, too.
+func crowded(t testing.TB) string {
+	before := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	own := exec.Command(os.Args[0], "-test.run=^TestCrowdedGateway$")
+	own.Env = append(os.Environ(), crowdedEnv+"=1", "GOMAXPROCS=1")
+	in, err := own.StdinPipe()
+	require.NoError(t, err)
+	out, err := own.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, own.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		_ = own.Wait()
+	})
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		if at, ok := strings.CutPrefix(line, "at "); ok {
+			return strings.TrimSpace(at)
+		}
+	}
+}
+
+// heard are requests a second.
+type heard struct{ sent, good, other float64 }
+
+// ask sends requests at a rate over so many connections at most, each of which waits for its
+// answer; those that find none free are not sent.
+func ask(t testing.TB, at string, text []byte, most int, rate float64, span time.Duration) heard {
+	var sent, good, other atomic.Int64
+	var all sync.WaitGroup
+	due := make(chan bool, most)
+	begin := time.Now()
+	for range most {
+		all.Go(func() {
+			var c net.Conn
+			var in *bufio.Reader
+			for range due {
+				if c == nil {
+					var err error
+					if c, err = net.Dial("tcp", at); err != nil {
+						c = nil
+						continue
+					}
+					in = bufio.NewReader(c)
+				}
+				came := time.Now()
+				sent.Add(1)
+				status := 0
+				if _, err := c.Write(text); err == nil {
+					status = hear(in)
+				}
+				switch {
+				case status == http.StatusOK && time.Since(came) <= crowdedSLO && time.Since(begin) <= span:
+					good.Add(1)
+				case status != 0:
+					other.Add(1)
+				default:
+					_ = c.Close()
+					c = nil
+				}
+			}
+			if c != nil {
+				_ = c.Close()
+			}
+		})
+	}
+	for n := 0.0; ; {
+		past := time.Since(begin)
+		if past >= span {
+			break
+		}
+		for ; n < rate*past.Seconds(); n++ {
+			select {
+			case due <- true:
+				continue
+			default:
+			}
+			n = rate * past.Seconds()
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(due)
+	for range due { // what is due is not sent any more
+	}
+	all.Wait()
+	seconds := span.Seconds()
+	return heard{float64(sent.Load()) / seconds, float64(good.Load()) / seconds, float64(other.Load()) / seconds}
+}
+
+// hear reads an answer whose body has a length, and is its status; 0 for none.
+func hear(in *bufio.Reader) (status int) {
+	length := 0
+	for i := 0; ; i++ {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return 0
+		case i == 0:
+			_, _ = fmt.Sscanf(string(line), "HTTP/1.1 %d", &status)
+		case bytes.HasPrefix(line, []byte("Content-Length: ")):
+			_, _ = fmt.Sscanf(string(line), "Content-Length: %d", &length)
+		case len(line) == 2:
+			if _, err := in.Discard(length); err != nil {
+				return 0
+			}
+			return status
+		}
+	}
+}
