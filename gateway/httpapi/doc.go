@@ -19,7 +19,8 @@
 // time; the status is 400 for an invalid request, 404 for an unknown pipeline,
 // 413 for a body beyond the limit, 415 for a compressed one, 429 when
 // overloaded, 503 when no executor can serve, and 504 when the deadline cannot
-// be met. A client that hangs up cancels its request, within 0.1 s.
+// be met. A client that hangs up cancels its request, within 0.1 s; so does one that only
+// says that it sends no more (half-closed), as with any server of net/http.
 //
 // A request's time runs from when the last of it came to this machine, where the
 // system tells (Linux, HTTP/1, with TLS or without), not from when it was read: on a machine whose

@@ -70,7 +70,7 @@ func spoken(t testing.TB, at, text string) string {
 			break
 		}
 		word := fmt.Sprint(r.StatusCode)
-		if _, err := io.Copy(io.Discard, r.Body); err != nil && r.ContentLength >= 0 {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			word += " cut"
 		}
 		out = append(out, word)
@@ -248,6 +248,7 @@ func TestTurnsAreGivenBack(t *testing.T) {
 		"a large body, refused for its size":  {head, http.StatusRequestEntityTooLarge, nil, DefaultMaxBody},
 		"a large body, refused for its time":  {head, http.StatusTooManyRequests, full, 2 * huge},
 		"a large body, refused for the bytes": {head, http.StatusTooManyRequests, nil, 2 * huge},
+		"and nobody reads why":                {head, -1, full, 2 * huge},
 		"a small body, refused unread":        {posts(inferPath, simple), http.StatusTooManyRequests, full, DefaultMaxBody},
 		"a body that does not come":           {"POST " + inferPath + " HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1", 0, nil, DefaultMaxBody},
 		"an answer that is awaited":           {posts("/v2/models/waits/infer", simple), 0, nil, DefaultMaxBody},
@@ -490,4 +491,21 @@ func TestStops(t *testing.T) {
 			require.NoError(t, <-done)
 		})
 	}
+}
+
+// TestARefusalIsReadWhileABodyIsSent has a caller who sends all of a large body before it reads
+// the answer that refuses it, as many clients do.
+func TestARefusalIsReadWhileABodyIsSent(t *testing.T) {
+	at := strings.TrimPrefix(served(t, New(hasty(), Options{MaxBody: 1 << 20})), "http://")
+	c, err := net.Dial("tcp", at)
+	require.NoError(t, err)
+	defer c.Close()
+	const size = 32 << 20
+	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", inferPath, size)
+	require.NoError(t, err)
+	_, err = c.Write(make([]byte, size))
+	require.NoError(t, err)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusRequestEntityTooLarge, r.StatusCode)
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
-	"github.com/harpagon/harpagon/wire/httpserve"
 	"github.com/harpagon/harpagon/wire/listen"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -175,7 +174,7 @@ func modelName(r *http.Request) string {
 // deadlined shortens ctx by the request's own timeout.
 func deadlined(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, timeout)
 }
@@ -208,9 +207,9 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := deadlined(ctx, call.Timeout)
 	defer cancel()
-	caller.Place.Begin()
+	caller.Begin(r, cancel)
 	answer, err := s.backend.Infer(ctx, &call.Request)
-	caller.Place.End()
+	caller.End(r)
 	if err != nil {
 		oip.WriteError(w, err)
 		return
@@ -224,9 +223,24 @@ const shutdownTime = 10 * time.Second
 
 // Serve serves until ctx ends; then requests under way may finish for a while.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return httpserve.Serve(ctx, l, h, httpserve.Options{
-		HeaderTime: listen.HeadTime, IdleTime: listen.IdleTime, ShutdownTime: shutdownTime,
+	base := context.WithoutCancel(ctx)
+	s := listen.Server(h)
+	s.BaseContext = func(net.Listener) context.Context { return base }
+	over := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(base, shutdownTime)
+		defer cancel()
+		err := s.Shutdown(grace)
+		if err != nil {
+			_ = s.Close() // which ends the requests, too
+		}
+		over <- err
 	})
+	err := s.Serve(l)
+	if stop() {
+		return err
+	}
+	return <-over
 }
 
 // Counted has the answers of a handler count until they are written, as those to requests

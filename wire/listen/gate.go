@@ -11,9 +11,9 @@ import (
 )
 
 // Gate is a listener of which only so many connections are read at a time: one that has
-// read goes on until it reads again, waits for its client, or is closed. It is meant for
-// servers that handle what they have read on the goroutine that read it, as those of
-// HTTP/1 do.
+// read goes on until it reads again, writes, waits for somebody else (Caller.Begin), or is
+// closed. It is meant for servers that handle what they have read on the goroutine that read
+// it, as those of HTTP/1 do.
 //
 // Beyond what the processors bear, those that have read wait in turn, and the newest goes
 // first: the oldest have waited so long that their requests can hardly be answered in
@@ -99,19 +99,21 @@ func (g *gate) leave() {
 // gatedConn reads in turn. One goroutine reads at a time.
 type gatedConn struct {
 	net.Conn
-	gate *gate
-	turn chan struct{}
-	in   atomic.Bool // it has a turn
+	gate  *gate
+	turn  chan struct{}
+	in    atomic.Bool // it has a turn
+	waits atomic.Bool // what is read is for later, see wait
 }
 
-// YieldTurn gives back the turn of a connection that has read and will not read for some
-// time, see Gate. What wraps a connection, as TLS does, is looked through; where no gate
-// is there, it does nothing.
-func YieldTurn(c net.Conn) (leave func()) {
-	if g, ok := Layer[*gatedConn](c); ok {
-		return g.release
+// wait says that what the connection has brought waits for others from now on, or no more.
+// Meanwhile a server reads whether its client is still there, which takes no turn.
+func (c *gatedConn) wait(begin bool) {
+	if c == nil {
+		return
 	}
-	return func() {}
+	if c.waits.Store(begin); begin {
+		c.release()
+	}
 }
 
 // NetConn is the connection below.
@@ -121,10 +123,27 @@ func (c *gatedConn) NetConn() net.Conn { return c.Conn }
 func (c *gatedConn) Read(p []byte) (int, error) {
 	c.release()
 	n, err := c.Conn.Read(p)
-	if n > 0 && c.gate.enter(c) {
-		c.in.Store(true)
+	if n > 0 && !c.waits.Load() && c.gate.enter(c) {
+		if c.in.Store(true); c.waits.Load() {
+			c.release()
+		}
 	}
 	return n, err
+}
+
+// Write implements net.Conn. A client may take long to read.
+func (c *gatedConn) Write(p []byte) (int, error) {
+	c.release()
+	return c.Conn.Write(p)
+}
+
+// CloseWrite is how a server of net/http ends what it says before it waits for its client to
+// read that.
+func (c *gatedConn) CloseWrite() error {
+	if below, ok := Layer[interface{ CloseWrite() error }](c.Conn); ok {
+		return below.CloseWrite()
+	}
+	return nil
 }
 
 // Close implements net.Conn.

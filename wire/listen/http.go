@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +21,9 @@ const (
 	mostStreams = 100      // of a connection of HTTP/2; no fewer are recommended
 	mostStrange = 1024     // of all connections of strangers: each may hold a head, a stack and buffers
 	mostAhead   = 64 << 10 // bytes of bodies that came before they were asked for, of a connection of HTTP/2
+
+	mostLeft   = 256 << 10              // bytes of a body that net/http reads where a handler has left it
+	lingerTime = 500 * time.Millisecond // for a client that is sending, to read why it should not
 )
 
 // Server is a server of HTTP with these limits. Its handlers set other deadlines where they
@@ -53,13 +57,28 @@ func served(h http.Handler) http.Handler {
 			}
 		}
 		h.ServeHTTP(w, r)
+		linger(w, r)
 	})
+}
+
+// linger reads some of a body that a handler may have left, so that a client which sends it
+// before it reads gets to the answer: closing the connection would take that away.
+func linger(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 || r.ContentLength >= 0 && r.ContentLength <= mostLeft {
+		return
+	}
+	to := http.NewResponseController(w)
+	if to.Flush() == nil && to.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
 }
 
 // Caller is the connection by which requests come.
 type Caller struct {
 	Place *Place           // nil where its port has no limit
 	came  func() time.Time // see Arrival
+	gated *gatedConn       // nil where its port has no gate
+	watch *watch           // nil where its port does not tell
 }
 
 // callerKey is the key of a Caller in the context of its requests.
@@ -67,7 +86,34 @@ type callerKey struct{}
 
 // withCaller notes the connection for CallerOf.
 func withCaller(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, callerKey{}, Caller{PlaceOf(c), Arrival(c)})
+	caller := Caller{Place: PlaceOf(c), came: Arrival(c)}
+	caller.gated, _ = Layer[*gatedConn](c)
+	if s, ok := Layer[syscall.Conn](c); ok {
+		if raw, err := s.SyscallConn(); err == nil {
+			caller.watch = &watch{raw: raw}
+		}
+	}
+	return context.WithValue(ctx, callerKey{}, caller)
+}
+
+// Begin says that a request, which was read to its end, is worked on by others until End.
+// hungUp is called when its caller is gone: net/http itself does not see that once anything
+// has come behind the request, be it an empty line.
+func (c Caller) Begin(r *http.Request, hungUp func()) {
+	c.Place.Begin()
+	if r.ProtoMajor == 1 {
+		c.gated.wait(true)
+		c.watch.begin(hungUp)
+	}
+}
+
+// End ends what Begin has begun.
+func (c Caller) End(r *http.Request) {
+	if r.ProtoMajor == 1 {
+		c.watch.end()
+		c.gated.wait(false)
+	}
+	c.Place.End()
 }
 
 // CallerOf is whose request it is; the zero one where that is unknown.

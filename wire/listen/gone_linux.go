@@ -1,13 +1,10 @@
-package httpserve
+package listen
 
 import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// watches reports whether it can be told that a client is gone.
-const watches = true
 
 // gone reports whether the other end has closed the connection or sends no more, whatever
 // of it is still to be read.
