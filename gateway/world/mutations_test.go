@@ -45,7 +45,7 @@ var mutations = []mutation{
 	{"nobody follows a lost owner", "dispatcher/server/server.go",
 		"	case s.options.Orphaned != nil:\n		s.options.Orphaned(service, epoch)\n", ""},
 	{"what is withdrawn stays queued", "dispatcher/dispatcher.go",
-		"if it.state != queued {\n		return fx", "if it.state != queued || it.id != 0 {\n		return fx"},
+		"if it.state != queued {\n		return\n", "if it.state != queued || it.id != 0 {\n		return\n"},
 	{"items of a gateway that is gone stay queued", "dispatcher/server/server.go",
 		"				s.dispatcher.Cancel(&it.Item)\n			}\n		}\n	}\n	for _, r := range p.requests {", "				_ = it\n			}\n		}\n	}\n	for _, r := range p.requests {"},
 	{"executors wait for a gateway that is gone", "dispatcher/server/server.go",
