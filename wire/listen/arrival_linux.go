@@ -17,7 +17,7 @@ import (
 // Where that cannot be had, it is the listener itself.
 //
 // It stays because without it a gateway short of processors answers in time 0.62 to 0.66 of
-// the requests that it does with it, at 2, 5 and 10 times what it can (TestGoodputHolds): what
+// the requests that it does with it, at 2, 5 and 10 times what it can (BenchmarkGoodput): what
 // has waited to be read for all its time is taken for new. It costs 2 µs a request.
 func Stamp(l net.Listener) net.Listener {
 	tcp, ok := l.(*net.TCPListener)
