@@ -111,6 +111,16 @@ func gapless(line string) string {
 	return b.String()
 }
 
+// fits reports whether no line of the text is longer than the width.
+func fits(text string, width int) bool {
+	for line := range strings.Lines(text) {
+		if len([]rune(strings.TrimRight(line, " \n"))) > width {
+			return false
+		}
+	}
+	return true
+}
+
 // writeTable folds a table that is too wide.
 func writeTable(b *strings.Builder, lines []string, width int) {
 	rows := make([][]rune, len(lines))
@@ -137,10 +147,13 @@ func writeTable(b *strings.Builder, lines []string, width int) {
 		for _, row := range rows {
 			first, last := part(row, 0, key), part(row, cuts[from], cuts[to])
 			line := strings.TrimRight(first+last, " ")
-			if len([]rune(line)) > width && key <= width/2 { // one cell that is too long: it goes on below itself
-				line = first + wrapped(last, width-key, strings.Repeat(" ", key))
-			} else {
-				line = folded(line, width)
+			if len([]rune(line)) > width {
+				below := first + wrapped(last, width-key, strings.Repeat(" ", key)) // one cell that is too long goes on below itself
+				if fits(below, width) {
+					line = below
+				} else {
+					line = folded(line, width)
+				}
 			}
 			b.WriteString(line)
 			b.WriteByte('\n')
