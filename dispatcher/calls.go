@@ -91,14 +91,19 @@ func (s *station) close() {
 	s.stopped = true
 	s.timer.Stop()
 	for _, it := range s.waiting() {
-		s.fx = append(s.fx, s.giveUp(it, Stopping))
+		s.giveUp(it, Stopping)
 	}
 	s.unlock()
 }
 
 // giveUp takes an item out of the queue and drops it.
-func (s *station) giveUp(it *Item, why Drop) effect {
+func (s *station) giveUp(it *Item, why Drop) {
 	s.take(it.id)
+	s.drop(it, why)
+}
+
+// drop gives up an item that is not in the queue.
+func (s *station) drop(it *Item, why Drop) {
 	it.state = ended
-	return effect{item: it, drop: why}
+	s.fx = append(s.fx, effect{item: it, drop: why})
 }

@@ -71,7 +71,7 @@ func (s *station) configure(c setup) int {
 	}
 	for _, it := range waiting {
 		if !s.classify(it) {
-			s.fx = append(s.fx, s.giveUp(it, Unserved))
+			s.giveUp(it, Unserved)
 			continue
 		}
 		s.step(now, dispatch.Event{Kind: dispatch.Arrive, Request: it.request()})

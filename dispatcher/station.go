@@ -90,12 +90,10 @@ func (s *station) arrive(now dispatch.Time, it *Item, more bool) {
 	}
 	switch {
 	case s.stopped:
-		it.state = ended
-		s.fx = append(s.fx, effect{item: it, drop: Stopping})
+		s.drop(it, Stopping)
 		return
 	case !known:
-		it.state = ended
-		s.fx = append(s.fx, effect{item: it, drop: Unserved})
+		s.drop(it, Unserved)
 		return
 	}
 	it.state = queued
@@ -150,11 +148,10 @@ func (d driver) Drop(now dispatch.Time, a *dispatch.Action) {
 	if it == nil {
 		return
 	}
-	it.state = ended
 	it.accountWait(-1)
 	drop := d.why(it, a.Reason)
 	it.stats.Drop(now, drop.Cause())
-	d.fx = append(d.fx, effect{item: it, drop: drop})
+	d.drop(it, drop)
 }
 
 // Arbitrate implements dispatch.Driver. An executor that is just being removed is granted nothing.

@@ -256,8 +256,7 @@ func (e *engine) describe(i int32, r *dispatch.Request) {
 
 // step reports an event to a policy and carries its actions out.
 func (e *engine) step(at int32, ev *dispatch.Event) {
-	s := &e.stations[at].Station
-	s.Step(e.now, ev)
+	e.stations[at].Step(e.now, ev)
 	if !e.failing && len(e.dropped) > 0 {
 		e.failDropped()
 	}

@@ -147,13 +147,12 @@ func writeTable(b *strings.Builder, lines []string, width int) {
 		for _, row := range rows {
 			first, last := part(row, 0, key), part(row, cuts[from], cuts[to])
 			line := strings.TrimRight(first+last, " ")
-			if len([]rune(line)) > width {
-				below := first + wrapped(last, width-key, strings.Repeat(" ", key)) // one cell that is too long goes on below itself
-				if fits(below, width) {
-					line = below
-				} else {
-					line = folded(line, width)
-				}
+			switch below := first + wrapped(last, width-key, strings.Repeat(" ", key)); {
+			case fits(line, width):
+			case fits(below, width): // one cell that is too long goes on below itself
+				line = below
+			default:
+				line = folded(line, width)
 			}
 			b.WriteString(line)
 			b.WriteByte('\n')
