@@ -22,8 +22,8 @@ const (
 	mostStrange = 1024     // of all connections of strangers: each may hold a head, a stack and buffers
 	mostAhead   = 64 << 10 // bytes of bodies that came before they were asked for, of a connection of HTTP/2
 
-	mostLeft   = 256 << 10              // bytes of a body that net/http reads where a handler has left it
-	lingerTime = 500 * time.Millisecond // for a client that is sending, to read why it should not
+	mostLeft   = 256 << 10       // bytes of a body that net/http reads where a handler has left it
+	lingerTime = 5 * time.Second // for a client that is sending, to read why it should not; as nginx grants
 )
 
 // Server is a server of HTTP with these limits. Its handlers set other deadlines where they
@@ -45,7 +45,7 @@ func Server(h http.Handler) *http.Server {
 func served(h http.Handler) http.Handler {
 	free := make(chan struct{}, mostStrange)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		place := CallerOf(r).Place
+		begin, place := time.Now(), CallerOf(r).Place
 		place.serve(1)
 		defer place.serve(-1)
 		if r.ProtoMajor == 2 && !place.Proven() {
@@ -57,18 +57,22 @@ func served(h http.Handler) http.Handler {
 			}
 		}
 		h.ServeHTTP(w, r)
-		linger(w, r)
+		linger(w, r, begin.Add(BodyTime))
 	})
 }
 
 // linger reads some of a body that a handler may have left, so that a client which sends it
-// before it reads gets to the answer: closing the connection would take that away.
-func linger(w http.ResponseWriter, r *http.Request) {
+// before it reads gets to the answer: closing the connection would take that away. It ends
+// when the time for the body does.
+func linger(w http.ResponseWriter, r *http.Request, end time.Time) {
 	if r.ProtoMajor != 1 || r.ContentLength >= 0 && r.ContentLength <= mostLeft {
 		return
 	}
+	if soon := time.Now().Add(lingerTime); soon.Before(end) {
+		end = soon
+	}
 	to := http.NewResponseController(w)
-	if to.Flush() == nil && to.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+	if to.Flush() == nil && to.SetReadDeadline(end) == nil {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}
 }
