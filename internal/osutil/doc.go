@@ -10,9 +10,9 @@
 // By default the runtime takes every processor of the machine. What one goroutine hands to
 // another then wakes a thread on another processor where that is idle, which costs more than
 // the work of most steps of a small request, and on a machine whose processors also run
-// engines and other processes, takes the time from those. On two virtual processors a request
-// through a fleet's processes took 0.75 of the time at the median and 0.82 of the processor
-// time when each process had one processor.
+// engines and other processes, takes the time from those. On two virtual processors, without
+// FollowProcessors a request through a process that serves takes 1.14, 1.33 and 1.38 times
+// the processor time at 100, 500 and 1,500 requests a second, and as long at the median.
 //
 // FollowProcessors measures and sets; limit decides. MostProcessors is for whoever wants
 // to know what there is, since runtime.GOMAXPROCS(0) only says what is taken just now;
