@@ -65,7 +65,7 @@ func TestAPoolNeedsANetworkOfEverySize(t *testing.T) {
 	b := onnx.NewBuilder("dense", "x", 4)
 	b.Gemm(make([]float32, 8), make([]float32, 2), 4, 2)
 	net := b.Model("y")
-	net.Graph.Inputs[0].Dims[0] = 8
+	net.Graph.Inputs[0] = onnx.Declare("x", onnx.Float, 8, 4)
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	require.NoError(t, os.WriteFile(path, net.Encode(), 0o600))
 	m := pipelines.Module{Name: "query", Model: path, Engine: "onnxruntime", Sized: true, Batches: []int{1, 8}}

@@ -160,28 +160,28 @@ func mask(grad, out []float32) {
 // model is the network as ONNX: inputs wide and dense, output click, a row for every
 // item of a query.
 func (n *network) model() *onnx.Model {
-	m := &onnx.Model{IRVersion: 8, Producer: "harpagon", Opset: 13}
-	g := &m.Graph
+	m := onnx.NewModel(13)
+	g := m.Graph
 	g.Name = "ranking"
-	g.Inputs = []onnx.ValueInfo{
-		{Name: "wide", Type: onnx.Float, Dims: []int64{-1, wide}},
-		{Name: "dense", Type: onnx.Float, Dims: []int64{-1, dense}},
+	g.Inputs = []*onnx.ValueInfo{
+		onnx.Declare("wide", onnx.Float, -1, wide),
+		onnx.Declare("dense", onnx.Float, -1, dense),
 	}
-	g.Outputs = []onnx.ValueInfo{{Name: "click", Type: onnx.Float, Dims: []int64{-1, 1}}}
+	g.Outputs = []*onnx.ValueInfo{onnx.Declare("click", onnx.Float, -1, 1)}
 	gemm := func(name, from string, l layer) string {
 		g.Initializers = append(g.Initializers,
-			onnx.Tensor{Name: name + ".weight", Type: onnx.Float, Dims: []int64{int64(l.in), int64(l.out)}, Floats: l.w},
-			onnx.Tensor{Name: name + ".bias", Type: onnx.Float, Dims: []int64{int64(l.out)}, Floats: l.b})
+			&onnx.Tensor{Name: name + ".weight", Type: onnx.Float, Dims: []int64{int64(l.in), int64(l.out)}, Floats: l.w},
+			&onnx.Tensor{Name: name + ".bias", Type: onnx.Float, Dims: []int64{int64(l.out)}, Floats: l.b})
 		return node(g, "Gemm", name, from, name+".weight", name+".bias")
 	}
 	deep := node(g, "Relu", "relu1", gemm("deep1", "dense", n.deep1))
 	deep = node(g, "Relu", "relu2", gemm("deep2", deep, n.deep2))
 	sum := node(g, "Add", "sum", gemm("deep3", deep, n.deep3), gemm("linear", "wide", n.wide))
-	g.Nodes = append(g.Nodes, onnx.Node{Name: "click", Op: "Sigmoid", Inputs: []string{sum}, Outputs: []string{"click"}})
+	g.Nodes = append(g.Nodes, &onnx.Node{Name: "click", Op: "Sigmoid", Inputs: []string{sum}, Outputs: []string{"click"}})
 	return m
 }
 
 func node(g *onnx.Graph, op, name string, inputs ...string) string {
-	g.Nodes = append(g.Nodes, onnx.Node{Name: name, Op: op, Inputs: inputs, Outputs: []string{name + ".out"}})
+	g.Nodes = append(g.Nodes, &onnx.Node{Name: name, Op: op, Inputs: inputs, Outputs: []string{name + ".out"}})
 	return name + ".out"
 }

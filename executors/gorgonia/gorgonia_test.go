@@ -117,16 +117,16 @@ func compare(t fataler, p *onnx.Program, in executors.Instance, rng *rand.Rand, 
 
 func TestAddMulTanhReshapeAgainstReference(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	m := &onnx.Model{IRVersion: 8, Opset: 13}
-	m.Graph.Inputs = []onnx.ValueInfo{{Name: "x", Type: onnx.Float, Dims: []int64{-1, 2, 3, 3}}}
-	m.Graph.Outputs = []onnx.ValueInfo{{Name: "y", Type: onnx.Float}}
-	m.Graph.Initializers = []onnx.Tensor{
+	m := onnx.NewModel(13)
+	m.Graph.Inputs = []*onnx.ValueInfo{onnx.Declare("x", onnx.Float, -1, 2, 3, 3)}
+	m.Graph.Outputs = []*onnx.ValueInfo{{Name: "y"}}
+	m.Graph.Initializers = []*onnx.Tensor{
 		{Name: "scale", Type: onnx.Float, Dims: []int64{2, 1, 1}, Floats: []float32{2, -3}},
 		{Name: "shift", Type: onnx.Float, Dims: []int64{1, 1, 3, 1}, Floats: []float32{1, 2, 3}},
 		{Name: "shape", Type: onnx.Int64, Dims: []int64{3}, Ints: []int64{0, 3, -1}},
 		{Name: "matrix", Type: onnx.Float, Dims: []int64{18, 4}, Floats: weights(rng, 72)},
 	}
-	m.Graph.Nodes = []onnx.Node{
+	m.Graph.Nodes = []*onnx.Node{
 		{Op: "Mul", Inputs: []string{"x", "scale"}, Outputs: []string{"a"}},
 		{Op: "Add", Inputs: []string{"shift", "a"}, Outputs: []string{"b"}},
 		{Op: "Tanh", Inputs: []string{"b"}, Outputs: []string{"c"}},
@@ -170,7 +170,7 @@ func TestModelsThatCannotRun(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	unknown, future := network(rng, 3, 8, 2), network(rng, 3, 8, 2)
 	unknown.Graph.Nodes[0].Op = "Frobnicate"
-	future.Opset = 999
+	future.Opsets[0].Version = 999
 	for name, c := range map[string]struct {
 		content []byte
 		want    string

@@ -13,12 +13,11 @@ import (
 )
 
 // Declaration is what a model file says of its inputs and outputs, with
-// whatever operators, operator set and data types. Dims include the batch
-// dimension; nil means that the file gives no shape, and an empty one is that of
-// a scalar.
+// whatever operators, operator set and data types. Shapes include the batch
+// dimension; a file may give none.
 type Declaration struct {
-	Inputs  []ValueInfo // without those that initializers fill
-	Outputs []ValueInfo
+	Inputs  []*ValueInfo // without those that initializers fill
+	Outputs []*ValueInfo
 }
 
 // ReadDeclaration reads it from a file and passes over everything else, so
@@ -37,53 +36,18 @@ func ReadDeclaration(path string) (Declaration, error) {
 
 // declared reads the declaration out of a model file's bytes.
 func declared(raw []byte) (Declaration, error) {
-	var d Declaration
-	var filled []string
-	nodes := 0
-	err := fields(raw, func(f field) error {
-		if f.num != 7 {
-			return nil
-		}
-		return f.message("graph", func(b []byte) error {
-			return fields(b, func(f field) error { return d.graph(f, &filled, &nodes) })
-		})
-	})
-	if err != nil {
-		return d, fmt.Errorf("onnx: damaged or not an ONNX file: %w", err)
+	var o Outline
+	if err := read(raw, &o); err != nil {
+		return Declaration{}, err
 	}
-	if nodes == 0 || len(d.Outputs) == 0 {
-		return d, errors.New("onnx: damaged or not an ONNX file: it holds no nodes or no outputs")
+	g := o.GetGraph()
+	if len(g.GetNodes()) == 0 || len(g.GetOutputs()) == 0 {
+		return Declaration{}, damaged(errors.New("it holds no nodes or no outputs"))
 	}
-	d.Inputs = slices.DeleteFunc(d.Inputs, func(v ValueInfo) bool { return slices.Contains(filled, v.Name) })
-	return d, nil
-}
-
-// graph reads one field of the graph.
-func (d *Declaration) graph(f field, filled *[]string, nodes *int) error {
-	var v ValueInfo
-	switch f.num {
-	case 1:
-		*nodes++
-	case 5:
-		return f.message("initializer", func(b []byte) error {
-			return fields(b, func(f field) error {
-				if f.num == 8 {
-					*filled = append(*filled, string(f.bytes))
-				}
-				return nil
-			})
-		})
-	case 11, 12:
-		if err := f.message("input or output", func(b []byte) error { return decodeValueInfo(b, &v) }); err != nil {
-			return err
-		}
-		if f.num == 11 {
-			d.Inputs = append(d.Inputs, v)
-		} else {
-			d.Outputs = append(d.Outputs, v)
-		}
+	filled := func(v *ValueInfo) bool {
+		return slices.ContainsFunc(g.Initializers, func(t *OutlineTensor) bool { return t.Name == v.Name })
 	}
-	return nil
+	return Declaration{Inputs: slices.DeleteFunc(g.Inputs, filled), Outputs: g.Outputs}, nil
 }
 
 // wire is the name of the type on the wire, empty where there is none.
@@ -119,16 +83,17 @@ func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 		return l, err
 	}
 	for _, v := range d.Inputs {
-		if v.Type.wire() == "" || v.Dims == nil {
-			return l, fmt.Errorf("onnx: input %q is no tensor with a shape (%s %v); export the model with one", v.Name, v.Type, v.Dims)
+		dims := v.dims()
+		if v.element().wire() == "" || dims == nil {
+			return l, fmt.Errorf("onnx: input %q is no tensor with a shape (%s %v); export the model with one", v.Name, v.element(), dims)
 		}
 		axis, err := v.axis(m, constant(m, v.Name))
 		if err != nil {
 			return l, err
 		}
 		l.Signature.Inputs, l.In = append(l.Signature.Inputs, v.port(axis)), append(l.In, axis)
-		if axis >= 0 && v.Dims[axis] > 0 && (l.Limit == 0 || v.Dims[axis] < int64(l.Limit)) {
-			l.Limit = int(v.Dims[axis])
+		if axis >= 0 && dims[axis] > 0 && (l.Limit == 0 || dims[axis] < int64(l.Limit)) {
+			l.Limit = int(dims[axis])
 		}
 	}
 	if m.Unbatched {
@@ -175,30 +140,31 @@ func constant(m pipelines.Module, input string) bool {
 }
 
 // axis is the dimension that is the batch.
-func (v ValueInfo) axis(m pipelines.Module, constant bool) (int, error) {
+func (v *ValueInfo) axis(m pipelines.Module, constant bool) (int, error) {
+	dims := v.dims()
 	if axis, ok := m.BatchAxis[v.Name]; ok {
-		if v.Dims != nil && axis >= len(v.Dims) {
-			return 0, fmt.Errorf("onnx: batch_axis of %q is %d, but its shape %v has dimensions 0 to %d only", v.Name, axis, v.Dims, len(v.Dims)-1)
+		if dims != nil && axis >= len(dims) {
+			return 0, fmt.Errorf("onnx: batch_axis of %q is %d, but its shape %v has dimensions 0 to %d only", v.Name, axis, dims, len(dims)-1)
 		}
 		return axis, nil
 	}
 	switch {
-	case m.Unbatched, constant && (len(v.Dims) == 0 || v.Dims[0] > 0):
+	case m.Unbatched, constant && (len(dims) == 0 || dims[0] > 0):
 		return pipelines.NoBatchAxis, nil
-	case v.Dims != nil && len(v.Dims) == 0:
+	case dims != nil && len(dims) == 0:
 		return pipelines.NoBatchAxis, nil
 	}
 	return 0, nil
 }
 
 // port is the value for one request.
-func (v ValueInfo) port(axis int) pipelines.Port {
-	datatype := v.Type.wire()
-	if datatype == "" || v.Dims == nil {
+func (v *ValueInfo) port(axis int) pipelines.Port {
+	datatype, dims := v.element().wire(), v.dims()
+	if datatype == "" || dims == nil {
 		return pipelines.Port{Name: v.Name}
 	}
-	shape := make([]int64, 0, len(v.Dims))
-	for i, n := range v.Dims {
+	shape := make([]int64, 0, len(dims))
+	for i, n := range dims {
 		if i == axis {
 			continue
 		}
@@ -209,9 +175,6 @@ func (v ValueInfo) port(axis int) pipelines.Port {
 	}
 	return pipelines.Port{Name: v.Name, Datatype: datatype, Shape: shape}
 }
-
-// maxDepth bounds graphs within graphs.
-const maxDepth = 32
 
 // ExternalData names the files in which a model keeps tensors outside of its own,
 // relative to its folder, sorted; none where everything is inside. A file that is
@@ -229,93 +192,41 @@ func ExternalData(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var e external
-	if fields(raw, func(f field) error {
-		if f.num != 7 {
-			return nil
-		}
-		return f.message("graph", func(b []byte) error { return e.graph(b, 0) })
-	}) != nil {
+	var o Outline
+	if read(raw, &o) != nil {
 		return nil, nil
 	}
-	slices.Sort(e.names)
-	e.names = slices.Compact(e.names)
-	for _, name := range e.names {
+	var names []string
+	for _, t := range o.GetGraph().tensors() {
+		for _, e := range t.GetExternal() {
+			if e.Key == "location" && e.Value != "" {
+				names = append(names, e.Value)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, name := range names {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return nil, fmt.Errorf("onnx: %s keeps tensors in %q, which is not in its own folder; save the model with its data inside, or beside it", path, name)
 		}
 	}
-	return e.names, nil
+	return names, nil
 }
 
-// external gathers the names of files.
-type external struct{ names []string }
-
-// graph looks through initializers and the attributes of nodes, which may hold
-// tensors and graphs of their own.
-func (e *external) graph(raw []byte, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("graphs within graphs, deeper than %d", maxDepth)
+// tensors are those of a graph, and of the graphs that its nodes hold.
+func (g *OutlineGraph) tensors() []*OutlineTensor {
+	all := g.GetInitializers()
+	for _, s := range g.GetSparse() {
+		all = append(all, s.GetValues(), s.GetIndices())
 	}
-	return fields(raw, func(f field) error {
-		switch f.num {
-		case 1:
-			return f.message("node", func(b []byte) error {
-				return fields(b, func(f field) error {
-					if f.num != 5 {
-						return nil
-					}
-					return f.message("attribute", func(b []byte) error { return e.attribute(b, depth) })
-				})
-			})
-		case 5:
-			return f.message("initializer", e.tensor)
-		case 15:
-			return f.message("sparse initializer", func(b []byte) error {
-				return fields(b, func(f field) error {
-					if f.num != 1 && f.num != 2 {
-						return nil
-					}
-					return f.message("tensor", e.tensor)
-				})
-			})
-		}
-		return nil
-	})
-}
-
-func (e *external) attribute(raw []byte, depth int) error {
-	return fields(raw, func(f field) error {
-		switch f.num {
-		case 5, 10:
-			return f.message("tensor", e.tensor)
-		case 6, 11:
-			return f.message("graph", func(b []byte) error { return e.graph(b, depth+1) })
-		}
-		return nil
-	})
-}
-
-func (e *external) tensor(raw []byte) error {
-	return fields(raw, func(f field) error {
-		if f.num != 13 {
-			return nil
-		}
-		return f.message("external data", func(b []byte) error {
-			key, value := "", ""
-			err := fields(b, func(f field) error {
-				switch f.num {
-				case 1:
-					key = string(f.bytes)
-				case 2:
-					value = string(f.bytes)
-				}
-				return nil
-			})
-			if key == "location" && value != "" {
-				e.names = append(e.names, value)
+	for _, n := range g.GetNodes() {
+		for _, a := range n.GetAttributes() {
+			all = append(append(all, a.GetTensor()), a.GetTensors()...)
+			for _, within := range append(a.GetGraphs(), a.GetGraph()) {
+				all = append(all, within.tensors()...)
 			}
-			return err
-		})
-	})
+		}
+	}
+	return all
 }

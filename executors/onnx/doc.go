@@ -7,9 +7,9 @@
 // in float32, with the batch as first dimension. Anything else is an error that
 // names the operator or data type, and the node that holds it.
 //
-// decode and Encode translate between bytes and Model, the part of the public
-// schema that is needed here (field numbers are those of onnx.proto3, IR
-// version 8). Compile checks a Model once, infers every shape, and yields a
+// Model is generated from onnx.proto, the part of the public schema that is needed
+// here; Outline is the part of it that describes a network without its weights, which are passed over
+// where it is read. Compile checks a Model once, infers every shape, and yields a
 // Program: a list of steps that an engine can run without further checks.
 //
 //	model, err := onnx.ReadFile("detect.onnx")

@@ -3,106 +3,41 @@ package onnx
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // maxFile bounds a model file; larger networks belong to another engine.
 const maxFile = 1 << 30
 
-// Model is a network as the file holds it.
-type Model struct {
-	IRVersion int64
-	Producer  string
-	Opset     int64 // of the default operator set
-	Graph     Graph
-}
-
-// Graph is a list of nodes in topological order with the tensors they use.
-type Graph struct {
-	Name         string
-	Nodes        []Node
-	Initializers []Tensor
-	Inputs       []ValueInfo
-	Outputs      []ValueInfo
-}
-
-// Node applies one operator.
-type Node struct {
-	Name       string
-	Op         string
-	Domain     string
-	Inputs     []string // an empty name is an optional input left out
-	Outputs    []string
-	Attributes []Attribute
-}
-
-// Attribute is a constant argument of a node; Kind says which field holds it.
-type Attribute struct {
-	Name   string
-	Kind   AttributeKind
-	Float  float32
-	Int    int64
-	Text   string
-	Floats []float32
-	Ints   []int64
-	Tensor *Tensor
-}
-
-// AttributeKind is the type of an attribute, numbered as in the schema.
-type AttributeKind int32
+// ownDomain is another name of the default operator set.
+const ownDomain = "ai.onnx"
 
 // The kinds of attributes that are read; others are kept by number only.
 const (
-	KindFloat  AttributeKind = 1
-	KindInt    AttributeKind = 2
-	KindString AttributeKind = 3
-	KindTensor AttributeKind = 4
-	KindFloats AttributeKind = 6
-	KindInts   AttributeKind = 7
+	KindFloat  = Attribute_FLOAT
+	KindInt    = Attribute_INT
+	KindString = Attribute_STRING
+	KindTensor = Attribute_TENSOR
+	KindFloats = Attribute_FLOATS
+	KindInts   = Attribute_INTS
 )
-
-// DataType of tensor elements, numbered as in the schema.
-type DataType int32
 
 // The data types that programs name. Elements are read of Float and Int64 only.
 const (
-	Float    DataType = 1
-	Int64    DataType = 7
-	String   DataType = 8
-	Bool     DataType = 9
-	Float16  DataType = 10
-	Double   DataType = 11
-	BFloat16 DataType = 16
+	Float    = DataType_float
+	Int64    = DataType_int64
+	String   = DataType_string
+	Bool     = DataType_bool
+	Float16  = DataType_float16
+	Double   = DataType_double
+	BFloat16 = DataType_bfloat16
 )
 
-var dataTypeNames = [...]string{
-	"undefined", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string",
-	"bool", "float16", "double", "uint32", "uint64", "complex64", "complex128", "bfloat16",
-}
-
-// String is the schema's name of the type.
-func (d DataType) String() string {
-	if d >= 0 && int(d) < len(dataTypeNames) {
-		return dataTypeNames[d]
-	}
-	return fmt.Sprintf("data type %d", int32(d))
-}
-
-// Tensor is a constant. Floats or Ints holds its elements in row-major order,
-// by Type.
-type Tensor struct {
-	Name   string
-	Type   DataType
-	Dims   []int64
-	Floats []float32
-	Ints   []int64
-}
-
-// ValueInfo declares an input or output. A dimension of -1 is symbolic.
-type ValueInfo struct {
-	Name string
-	Type DataType
-	Dims []int64
+// NewModel is one without nodes, of a version of the default operator set.
+func NewModel(opset int64) *Model {
+	return &Model{IrVersion: 8, Producer: "harpagon", Opsets: []*OperatorSet{{Version: opset}}, Graph: &Graph{}}
 }
 
 // ReadFile reads a model from a file. Errors name the file.
@@ -152,19 +87,16 @@ func elements(dims []int64) (int, error) {
 //	b.Gemm(w2, b2, 1152, 4)
 //	os.WriteFile("vehicle.onnx", b.Model("scores").Encode(), 0o644)
 type Builder struct {
-	model Model
+	model *Model
 	last  string
 	count int
 }
 
 // NewBuilder starts a network with one input of the given shape per request.
 func NewBuilder(name, input string, dims ...int64) *Builder {
-	b := &Builder{last: input}
-	b.model.IRVersion = 8
-	b.model.Producer = "harpagon"
-	b.model.Opset = 13
+	b := &Builder{model: NewModel(13), last: input}
 	b.model.Graph.Name = name
-	b.model.Graph.Inputs = []ValueInfo{{Name: input, Type: Float, Dims: append([]int64{-1}, dims...)}}
+	b.model.Graph.Inputs = []*ValueInfo{Declare(input, Float, append([]int64{-1}, dims...)...)}
 	return b
 }
 
@@ -172,7 +104,7 @@ func NewBuilder(name, input string, dims ...int64) *Builder {
 // stride and padding in both directions.
 func (b *Builder) Conv(weights, bias []float32, dims [4]int64, stride, pad int64) {
 	name := b.name("conv")
-	b.node("Conv", name, []Attribute{
+	b.node("Conv", name, []*Attribute{
 		{Name: "kernel_shape", Kind: KindInts, Ints: []int64{dims[2], dims[3]}},
 		{Name: "strides", Kind: KindInts, Ints: []int64{stride, stride}},
 		{Name: "pads", Kind: KindInts, Ints: []int64{pad, pad, pad, pad}},
@@ -202,7 +134,7 @@ func (b *Builder) GlobalAveragePool() { b.node("GlobalAveragePool", b.name("mean
 
 // MaxPool appends a maximum over windows.
 func (b *Builder) MaxPool(kernel, stride, pad int64) {
-	b.node("MaxPool", b.name("pool"), []Attribute{
+	b.node("MaxPool", b.name("pool"), []*Attribute{
 		{Name: "kernel_shape", Kind: KindInts, Ints: []int64{kernel, kernel}},
 		{Name: "strides", Kind: KindInts, Ints: []int64{stride, stride}},
 		{Name: "pads", Kind: KindInts, Ints: []int64{pad, pad, pad, pad}},
@@ -213,12 +145,10 @@ func (b *Builder) MaxPool(kernel, stride, pad int64) {
 // inferred. It panics when the layers do not fit together, which is a mistake
 // of the program that builds them.
 func (b *Builder) Model(output string) *Model {
-	m := b.model
-	nodes := append([]Node(nil), m.Graph.Nodes...)
-	nodes[len(nodes)-1].Outputs = []string{output}
-	m.Graph.Nodes = nodes
-	m.Graph.Outputs = []ValueInfo{{Name: output, Type: Float}}
-	p, err := Compile(&m)
+	m := proto.CloneOf(b.model)
+	m.Graph.Nodes[len(m.Graph.Nodes)-1].Outputs = []string{output}
+	m.Graph.Outputs = []*ValueInfo{{Name: output}}
+	p, err := Compile(m)
 	if err != nil {
 		panic(fmt.Sprintf("onnx: building %s: %v", m.Graph.Name, err))
 	}
@@ -226,8 +156,8 @@ func (b *Builder) Model(output string) *Model {
 	for _, d := range p.Values[p.Outputs[0]].Dims {
 		dims = append(dims, int64(d))
 	}
-	m.Graph.Outputs[0].Dims = dims
-	return &m
+	m.Graph.Outputs[0] = Declare(output, Float, dims...)
+	return m
 }
 
 func (b *Builder) name(kind string) string {
@@ -237,13 +167,13 @@ func (b *Builder) name(kind string) string {
 
 func (b *Builder) floats(name string, data []float32, dims ...int64) string {
 	b.model.Graph.Initializers = append(b.model.Graph.Initializers,
-		Tensor{Name: name, Type: Float, Dims: append([]int64(nil), dims...), Floats: data})
+		&Tensor{Name: name, Type: Float, Dims: append([]int64(nil), dims...), Floats: data})
 	return name
 }
 
-func (b *Builder) node(op, name string, attributes []Attribute, constants ...string) {
+func (b *Builder) node(op, name string, attributes []*Attribute, constants ...string) {
 	out := name + ".out"
-	b.model.Graph.Nodes = append(b.model.Graph.Nodes, Node{
+	b.model.Graph.Nodes = append(b.model.Graph.Nodes, &Node{
 		Name: name, Op: op, Inputs: append([]string{b.last}, constants...), Outputs: []string{out}, Attributes: attributes,
 	})
 	b.last = out

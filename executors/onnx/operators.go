@@ -25,9 +25,9 @@ func (o operands) refuseUnknownAttributes() error {
 }
 
 func (o operands) attribute(name string) *Attribute {
-	for i := range o.node.Attributes {
-		if o.node.Attributes[i].Name == name {
-			return &o.node.Attributes[i]
+	for _, a := range o.node.Attributes {
+		if a.Name == name {
+			return a
 		}
 	}
 	return nil
@@ -63,8 +63,8 @@ func (o operands) pair(name string, otherwise [2]int, least int64) ([2]int, erro
 // window reads what Conv and MaxPool have in common.
 func (o operands) window(kernel [2]int) (Window, error) {
 	w := Window{Kernel: kernel}
-	if a := o.attribute("auto_pad"); a != nil && a.Text != "" && a.Text != "NOTSET" && a.Text != "VALID" {
-		return w, o.errorf("auto_pad %q is not supported; export the model with explicit pads", a.Text)
+	if pad := string(o.attribute("auto_pad").GetText()); pad != "" && pad != "NOTSET" && pad != "VALID" {
+		return w, o.errorf("auto_pad %q is not supported; export the model with explicit pads", pad)
 	}
 	var err error
 	if w.Kernel, err = o.pair("kernel_shape", kernel, 1); err != nil {

@@ -153,29 +153,29 @@ const (
 
 // Compile checks a model and infers its shapes. Errors name the node.
 func Compile(m *Model) (*Program, error) {
-	if m.Opset < oldestOpset || m.Opset > newestOpset {
-		return nil, fmt.Errorf("onnx: the model uses operator set %d, and %d to %d are supported; export it anew with one of these, or set engine = \"onnxruntime\"", m.Opset, oldestOpset, newestOpset)
+	if opset := m.opset(); opset < oldestOpset || opset > newestOpset {
+		return nil, fmt.Errorf("onnx: the model uses operator set %d, and %d to %d are supported; export it anew with one of these, or set engine = \"onnxruntime\"", opset, oldestOpset, newestOpset)
 	}
-	c := &compiler{program: &Program{Name: m.Graph.Name}, byName: map[string]int{}, shapes: map[string][]int64{}}
-	if err := c.constants(m.Graph.Initializers); err != nil {
+	g := m.GetGraph()
+	c := &compiler{program: &Program{Name: g.GetName()}, byName: map[string]int{}, shapes: map[string][]int64{}}
+	if err := c.constants(g.GetInitializers()); err != nil {
 		return nil, err
 	}
-	if err := c.inputs(&m.Graph); err != nil {
+	if err := c.inputs(g); err != nil {
 		return nil, err
 	}
-	for i := range m.Graph.Nodes {
-		n := &m.Graph.Nodes[i]
-		if n.Domain != "" && n.Domain != "ai.onnx" {
+	for i, n := range g.GetNodes() {
+		if n.Domain != "" && n.Domain != ownDomain {
 			return nil, unsupported(label(n, i), n.Domain+"."+n.Op)
 		}
 		if err := c.node(n, label(n, i)); err != nil {
 			return nil, err
 		}
 	}
-	if len(m.Graph.Outputs) == 0 {
+	if len(g.GetOutputs()) == 0 {
 		return nil, errors.New("onnx: the graph declares no outputs")
 	}
-	for _, o := range m.Graph.Outputs {
+	for _, o := range g.Outputs {
 		at, ok := c.byName[o.Name]
 		if !ok || c.program.Values[at].Const != nil {
 			return nil, fmt.Errorf("onnx: output %q is not computed by any node", o.Name)
@@ -206,9 +206,9 @@ func (c *compiler) add(v Value) int {
 	return len(c.program.Values) - 1
 }
 
-func (c *compiler) constants(all []Tensor) error {
-	for i := range all {
-		if err := c.constant(&all[i], all[i].Name); err != nil {
+func (c *compiler) constants(all []*Tensor) error {
+	for _, t := range all {
+		if err := c.constant(t, t.Name); err != nil {
 			return err
 		}
 	}
@@ -222,17 +222,18 @@ func (c *compiler) constant(t *Tensor, name string) error {
 	}
 	switch t.Type {
 	case Int64:
-		c.shapes[name] = t.Ints
+		c.shapes[name] = t.integers()
 	case Float:
-		if len(t.Floats) != n {
-			return fmt.Errorf("onnx: constant %q has %d elements for shape %v", name, len(t.Floats), t.Dims)
+		floats := t.floats()
+		if len(floats) != n {
+			return fmt.Errorf("onnx: constant %q has %d elements for shape %v", name, len(floats), t.Dims)
 		}
 		dims := make([]int, len(t.Dims))
 		for i, d := range t.Dims {
 			dims[i] = int(d)
 		}
 		// A constant without elements is still one.
-		c.add(Value{Name: name, Dims: dims, Const: append(make([]float32, 0, n+1), t.Floats...)})
+		c.add(Value{Name: name, Dims: dims, Const: append(make([]float32, 0, n+1), floats...)})
 	default:
 		return fmt.Errorf("onnx: constant %q has data type %v; only float and, for shapes, int64 are supported", name, t.Type)
 	}
@@ -240,22 +241,23 @@ func (c *compiler) constant(t *Tensor, name string) error {
 }
 
 func (c *compiler) inputs(g *Graph) error {
-	for _, in := range g.Inputs {
+	for _, in := range g.GetInputs() {
 		if _, isConst := c.byName[in.Name]; isConst || c.shapes[in.Name] != nil {
 			continue // older files list constants among the inputs
 		}
-		if in.Type != Float {
-			return fmt.Errorf("onnx: input %q has data type %v; only float is supported", in.Name, in.Type)
+		if in.element() != Float {
+			return fmt.Errorf("onnx: input %q has data type %v; only float is supported", in.Name, in.element())
 		}
-		if len(in.Dims) == 0 {
+		declared := in.dims()
+		if len(declared) == 0 {
 			return fmt.Errorf("onnx: input %q has no batch dimension", in.Name)
 		}
-		if in.Dims[0] > 1 {
-			return fmt.Errorf("onnx: input %q has a fixed batch size of %d; export the model with a dynamic batch dimension", in.Name, in.Dims[0])
+		if declared[0] > 1 {
+			return fmt.Errorf("onnx: input %q has a fixed batch size of %d; export the model with a dynamic batch dimension", in.Name, declared[0])
 		}
-		dims := make([]int, 0, len(in.Dims))
+		dims := make([]int, 0, len(declared))
 		size := int64(1)
-		for i, d := range in.Dims[1:] {
+		for i, d := range declared[1:] {
 			if d <= 0 || d > maxItem {
 				return fmt.Errorf("onnx: dimension %d of input %q is dynamic or out of range; export the model with a fixed size", i+1, in.Name)
 			}

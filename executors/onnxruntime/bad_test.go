@@ -23,9 +23,9 @@ func TestBadModels(t *testing.T) {
 	unknown := denseModel(rng, 4, 2)
 	unknown.Graph.Nodes[0].Op = "Frobnicate"
 	future := denseModel(rng, 4, 2)
-	future.Opset = 999
+	future.Opsets[0].Version = 999
 	untyped := mean()
-	untyped.Graph.Inputs[0].Type = 0
+	untyped.Graph.Inputs[0].Type.Tensor.Element = 0
 	misfit := denseModel(rng, 4, 2)
 	misfit.Graph.Initializers[0].Dims = []int64{2, 4}
 	truncated := denseModel(rng, 64, 64).Encode()
@@ -62,9 +62,9 @@ func TestBadModels(t *testing.T) {
 func TestAnOutputWithoutBatch(t *testing.T) {
 	needs(t)
 	m := mean()
-	m.Graph.Nodes = append(m.Graph.Nodes, onnx.Node{Op: "ReduceMean", Inputs: []string{"mean"}, Outputs: []string{"all"},
-		Attributes: []onnx.Attribute{{Name: "axes", Kind: onnx.KindInts, Ints: []int64{0}}}})
-	m.Graph.Outputs = []onnx.ValueInfo{{Name: "all", Type: onnx.Float, Dims: []int64{1, 2, 1, 1}}}
+	m.Graph.Nodes = append(m.Graph.Nodes, &onnx.Node{Op: "ReduceMean", Inputs: []string{"mean"}, Outputs: []string{"all"},
+		Attributes: []*onnx.Attribute{{Name: "axes", Kind: onnx.KindInts, Ints: []int64{0}}}})
+	m.Graph.Outputs = []*onnx.ValueInfo{onnx.Declare("all", onnx.Float, 1, 2, 1, 1)}
 	in := load(t, write(t, m), 2)
 	items, _ := batchOf(rand.New(rand.NewPCG(1, 1)), 2, 2, 3, 3)
 	_, err := in.Run(t.Context(), items)

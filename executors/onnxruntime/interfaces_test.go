@@ -18,18 +18,18 @@ import (
 )
 
 // netOf makes a model of nodes.
-func netOf(inputs, outputs []onnx.ValueInfo, nodes ...onnx.Node) *onnx.Model {
-	m := &onnx.Model{IRVersion: 8, Opset: 13}
-	m.Graph = onnx.Graph{Name: "test", Inputs: inputs, Outputs: outputs, Nodes: nodes}
+func netOf(inputs, outputs []*onnx.ValueInfo, nodes ...*onnx.Node) *onnx.Model {
+	m := onnx.NewModel(13)
+	m.Graph = &onnx.Graph{Name: "test", Inputs: inputs, Outputs: outputs, Nodes: nodes}
 	return m
 }
 
-func node(op, in, out string, attributes ...onnx.Attribute) onnx.Node {
-	return onnx.Node{Op: op, Inputs: []string{in}, Outputs: []string{out}, Attributes: attributes}
+func node(op, in, out string, attributes ...*onnx.Attribute) *onnx.Node {
+	return &onnx.Node{Op: op, Inputs: []string{in}, Outputs: []string{out}, Attributes: attributes}
 }
 
-func to(kind onnx.DataType) onnx.Attribute {
-	return onnx.Attribute{Name: "to", Kind: onnx.KindInt, Int: int64(kind)}
+func to(kind onnx.DataType) *onnx.Attribute {
+	return &onnx.Attribute{Name: "to", Kind: onnx.KindInt, Int: int64(kind)}
 }
 
 // both loads a module in this process and in a child.
@@ -65,8 +65,8 @@ func TestHalves(t *testing.T) {
 		{"FP16 of open size", onnx.Float16, wire.FromFloat16, []int64{-1, -1}},
 		{"BF16", onnx.BFloat16, wire.FromBFloat16, []int64{-1, 4}},
 	} {
-		m := netOf([]onnx.ValueInfo{{Name: "x", Type: c.kind, Dims: c.dims}},
-			[]onnx.ValueInfo{{Name: "y", Type: c.kind, Dims: c.dims}, {Name: "z", Type: onnx.Float, Dims: c.dims}, {Name: "w", Type: c.kind, Dims: c.dims}},
+		m := netOf([]*onnx.ValueInfo{onnx.Declare("x", c.kind, c.dims...)},
+			[]*onnx.ValueInfo{onnx.Declare("y", c.kind, c.dims...), onnx.Declare("z", onnx.Float, c.dims...), onnx.Declare("w", c.kind, c.dims...)},
 			node("Cast", "x", "z", to(onnx.Float)), node("Relu", "z", "positive"), node("Cast", "positive", "y", to(c.kind)),
 			node("Neg", "z", "negative"), node("Cast", "negative", "w", to(c.kind)))
 		t.Run(c.name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestHalves(t *testing.T) {
 }
 
 func TestStrings(t *testing.T) {
-	m := netOf([]onnx.ValueInfo{{Name: "words", Type: onnx.String, Dims: []int64{-1, 2}}},
-		[]onnx.ValueInfo{{Name: "same", Type: onnx.String, Dims: []int64{-1, 2}}}, node("Identity", "words", "same"))
+	m := netOf([]*onnx.ValueInfo{onnx.Declare("words", onnx.String, -1, 2)},
+		[]*onnx.ValueInfo{onnx.Declare("same", onnx.String, -1, 2)}, node("Identity", "words", "same"))
 	both(t, moduleOf(t, m), 3, func(t *testing.T, in executors.Instance) {
 		for _, n := range []int{3, 1, 2} {
 			var items [][]wire.Tensor
@@ -121,10 +121,10 @@ func TestStrings(t *testing.T) {
 // no batch.
 func scaled() *onnx.Model {
 	return netOf(
-		[]onnx.ValueInfo{{Name: "audio", Type: onnx.Float, Dims: []int64{-1, 3}}, {Name: "sr", Type: onnx.Int64, Dims: []int64{}}},
-		[]onnx.ValueInfo{{Name: "y", Type: onnx.Float, Dims: []int64{-1, 3}}, {Name: "rate", Type: onnx.Float, Dims: []int64{}}},
+		[]*onnx.ValueInfo{onnx.Declare("audio", onnx.Float, -1, 3), onnx.Declare("sr", onnx.Int64)},
+		[]*onnx.ValueInfo{onnx.Declare("y", onnx.Float, -1, 3), onnx.Declare("rate", onnx.Float)},
 		node("Cast", "sr", "rate", to(onnx.Float)),
-		onnx.Node{Op: "Mul", Inputs: []string{"audio", "rate"}, Outputs: []string{"y"}})
+		&onnx.Node{Op: "Mul", Inputs: []string{"audio", "rate"}, Outputs: []string{"y"}})
 }
 
 func TestAScalarThatRequestsBring(t *testing.T) {
@@ -155,7 +155,7 @@ func TestConstantInputs(t *testing.T) {
 	for name, dims := range map[string][]int64{"scalar": {}, "one element": {1}, "one element each": {-1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			model := scaled()
-			model.Graph.Inputs[1].Dims = dims
+			model.Graph.Inputs[1] = onnx.Declare("sr", onnx.Int64, dims...)
 			model.Graph.Outputs = model.Graph.Outputs[:1]
 			both(t, moduleOf(t, model, audio, sr), 4, func(t *testing.T, in executors.Instance) {
 				require.Len(t, in.Signature().Inputs, 1, "nobody sends the constant")
@@ -182,16 +182,16 @@ func TestConstantInputs(t *testing.T) {
 // middle, and a scalar sampling rate.
 func recurrent(batch int64) *onnx.Model {
 	return netOf(
-		[]onnx.ValueInfo{
-			{Name: "input", Type: onnx.Float, Dims: []int64{batch, 512}},
-			{Name: "state", Type: onnx.Float, Dims: []int64{2, batch, 128}},
-			{Name: "sr", Type: onnx.Int64, Dims: []int64{}},
+		[]*onnx.ValueInfo{
+			onnx.Declare("input", onnx.Float, batch, 512),
+			onnx.Declare("state", onnx.Float, 2, batch, 128),
+			onnx.Declare("sr", onnx.Int64),
 		},
-		[]onnx.ValueInfo{{Name: "output", Type: onnx.Float, Dims: []int64{batch, 1}}, {Name: "stateN", Type: onnx.Float, Dims: []int64{2, batch, 128}}},
-		node("ReduceMax", "input", "top", onnx.Attribute{Name: "axes", Kind: onnx.KindInts, Ints: []int64{1}}),
+		[]*onnx.ValueInfo{onnx.Declare("output", onnx.Float, batch, 1), onnx.Declare("stateN", onnx.Float, 2, batch, 128)},
+		node("ReduceMax", "input", "top", &onnx.Attribute{Name: "axes", Kind: onnx.KindInts, Ints: []int64{1}}),
 		node("Cast", "sr", "rate", to(onnx.Float)),
-		onnx.Node{Op: "Mul", Inputs: []string{"top", "rate"}, Outputs: []string{"output"}},
-		onnx.Node{Op: "Add", Inputs: []string{"state", "output"}, Outputs: []string{"stateN"}}, // along the batch
+		&onnx.Node{Op: "Mul", Inputs: []string{"top", "rate"}, Outputs: []string{"output"}},
+		&onnx.Node{Op: "Add", Inputs: []string{"state", "output"}, Outputs: []string{"stateN"}}, // along the batch
 	)
 }
 
@@ -281,15 +281,15 @@ func TestAVoiceDetector(t *testing.T) {
 
 // TestADetectorOfFixedBatch has the interface of a YOLO exported with batch 1.
 func TestADetectorOfFixedBatch(t *testing.T) {
-	m := netOf([]onnx.ValueInfo{{Name: "images", Type: onnx.Float, Dims: []int64{1, 3, 640, 640}}},
-		[]onnx.ValueInfo{{Name: "output0", Type: onnx.Float, Dims: []int64{1, 84, 8400}}},
-		node("ReduceMax", "images", "top", onnx.Attribute{Name: "axes", Kind: onnx.KindInts, Ints: []int64{2, 3}},
-			onnx.Attribute{Name: "keepdims", Kind: onnx.KindInt, Int: 0}),
-		node("ReduceMax", "top", "most", onnx.Attribute{Name: "axes", Kind: onnx.KindInts, Ints: []int64{1}}),
-		onnx.Node{Op: "Expand", Inputs: []string{"most", "shape"}, Outputs: []string{"flat"}},
+	m := netOf([]*onnx.ValueInfo{onnx.Declare("images", onnx.Float, 1, 3, 640, 640)},
+		[]*onnx.ValueInfo{onnx.Declare("output0", onnx.Float, 1, 84, 8400)},
+		node("ReduceMax", "images", "top", &onnx.Attribute{Name: "axes", Kind: onnx.KindInts, Ints: []int64{2, 3}},
+			&onnx.Attribute{Name: "keepdims", Kind: onnx.KindInt, Int: 0}),
+		node("ReduceMax", "top", "most", &onnx.Attribute{Name: "axes", Kind: onnx.KindInts, Ints: []int64{1}}),
+		&onnx.Node{Op: "Expand", Inputs: []string{"most", "shape"}, Outputs: []string{"flat"}},
 		node("Unsqueeze", "flat", "output0"))
 	m.Graph.Nodes[3].Inputs = []string{"flat", "first"}
-	m.Graph.Initializers = []onnx.Tensor{
+	m.Graph.Initializers = []*onnx.Tensor{
 		{Name: "shape", Type: onnx.Int64, Dims: []int64{2}, Ints: []int64{84, 8400}}, {Name: "first", Type: onnx.Int64, Dims: []int64{1}, Ints: []int64{0}},
 	}
 	module := moduleOf(t, m)
@@ -332,9 +332,9 @@ func TestAnyBatchAxis(t *testing.T) {
 			}
 		}
 		order = slices.Insert(order, to, int64(from))
-		m := netOf([]onnx.ValueInfo{{Name: "x", Type: onnx.Float, Dims: slices.Insert(slices.Clone(shape), from, batch)}},
-			[]onnx.ValueInfo{{Name: "y", Type: onnx.Float, Dims: slices.Insert(slices.Clone(shape), to, batch)}},
-			node("Transpose", "x", "y", onnx.Attribute{Name: "perm", Kind: onnx.KindInts, Ints: order}))
+		m := netOf([]*onnx.ValueInfo{onnx.Declare("x", onnx.Float, slices.Insert(slices.Clone(shape), from, batch)...)},
+			[]*onnx.ValueInfo{onnx.Declare("y", onnx.Float, slices.Insert(slices.Clone(shape), to, batch)...)},
+			node("Transpose", "x", "y", &onnx.Attribute{Name: "perm", Kind: onnx.KindInts, Ints: order}))
 		module := moduleOf(t, m)
 		module.BatchAxis = map[string]int{"x": from, "y": to}
 		in, err := New(Options{}).Load(t.Context(), executors.Model{Module: module, Batches: []int{1, 4}})

@@ -74,11 +74,11 @@ func batchOf(rng *rand.Rand, n int, shape ...int64) (items [][]wire.Tensor, raw 
 // mean is a network that takes images of any size and gives the mean of every
 // channel.
 func mean() *onnx.Model {
-	m := &onnx.Model{IRVersion: 8, Opset: 13}
+	m := onnx.NewModel(13)
 	m.Graph.Name = "mean"
-	m.Graph.Inputs = []onnx.ValueInfo{{Name: "image", Type: onnx.Float, Dims: []int64{-1, 2, -1, -1}}}
-	m.Graph.Outputs = []onnx.ValueInfo{{Name: "mean", Type: onnx.Float, Dims: []int64{-1, 2, 1, 1}}}
-	m.Graph.Nodes = []onnx.Node{{Op: "GlobalAveragePool", Inputs: []string{"image"}, Outputs: []string{"mean"}}}
+	m.Graph.Inputs = []*onnx.ValueInfo{onnx.Declare("image", onnx.Float, -1, 2, -1, -1)}
+	m.Graph.Outputs = []*onnx.ValueInfo{onnx.Declare("mean", onnx.Float, -1, 2, 1, 1)}
+	m.Graph.Nodes = []*onnx.Node{{Op: "GlobalAveragePool", Inputs: []string{"image"}, Outputs: []string{"mean"}}}
 	return m
 }
 

@@ -114,8 +114,8 @@ func TestWhatIsFedWarmsUp(t *testing.T) {
 func TestAModelOfFixedBatch(t *testing.T) {
 	needs(t)
 	m := mean()
-	m.Graph.Inputs[0].Dims = []int64{3, 2, 1, 2}
-	m.Graph.Outputs[0].Dims = []int64{3, 2, 1, 1}
+	m.Graph.Inputs[0] = onnx.Declare("image", onnx.Float, 3, 2, 1, 2)
+	m.Graph.Outputs[0] = onnx.Declare("mean", onnx.Float, 3, 2, 1, 1)
 	path := write(t, m)
 	_, err := New(Options{}).Load(t.Context(), executors.Model{Module: pipelines.Module{Name: "m", Model: path}, Batches: []int{1, 4}})
 	require.Equal(t, wire.CodeInvalid, code(t, err))

@@ -52,8 +52,8 @@ func TestPlacedBatchesAreThoseOfRun(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	dense := write(t, denseModel(rng, 16, 32, 8))
 	fixed := mean()
-	fixed.Graph.Inputs[0].Dims = []int64{4, 2, 3, 5}
-	fixed.Graph.Outputs[0].Dims = []int64{4, 2, 1, 1}
+	fixed.Graph.Inputs[0] = onnx.Declare("image", onnx.Float, 4, 2, 3, 5)
+	fixed.Graph.Outputs[0] = onnx.Declare("mean", onnx.Float, 4, 2, 1, 1)
 	for name, c := range map[string]struct {
 		path  string
 		shape []int64
@@ -93,16 +93,16 @@ func TestPlacedBatchesAreThoseOfRun(t *testing.T) {
 // differs from batch to batch, which nothing in its declaration tells.
 func TestOutputsThatDependOnTheData(t *testing.T) {
 	needs(t)
-	m := &onnx.Model{IRVersion: 8, Opset: 13}
+	m := onnx.NewModel(13)
 	m.Graph.Name = "choose"
-	m.Graph.Inputs = []onnx.ValueInfo{{Name: "x", Type: onnx.Float, Dims: []int64{-1, 3}}}
-	m.Graph.Outputs = []onnx.ValueInfo{{Name: "y", Type: onnx.Float, Dims: []int64{-1, -1}}}
+	m.Graph.Inputs = []*onnx.ValueInfo{onnx.Declare("x", onnx.Float, -1, 3)}
+	m.Graph.Outputs = []*onnx.ValueInfo{onnx.Declare("y", onnx.Float, -1, -1)}
 	// The columns of the first row that are not zero, of every row.
-	m.Graph.Nodes = []onnx.Node{
-		{Op: "ReduceMax", Inputs: []string{"x"}, Outputs: []string{"top"}, Attributes: []onnx.Attribute{
+	m.Graph.Nodes = []*onnx.Node{
+		{Op: "ReduceMax", Inputs: []string{"x"}, Outputs: []string{"top"}, Attributes: []*onnx.Attribute{
 			{Name: "axes", Kind: onnx.KindInts, Ints: []int64{0}}, {Name: "keepdims", Kind: onnx.KindInt, Int: 0}}},
-		{Op: "Cast", Inputs: []string{"top"}, Outputs: []string{"chosen"}, Attributes: []onnx.Attribute{{Name: "to", Kind: onnx.KindInt, Int: 9}}},
-		{Op: "Compress", Inputs: []string{"x", "chosen"}, Outputs: []string{"y"}, Attributes: []onnx.Attribute{{Name: "axis", Kind: onnx.KindInt, Int: 1}}},
+		{Op: "Cast", Inputs: []string{"top"}, Outputs: []string{"chosen"}, Attributes: []*onnx.Attribute{{Name: "to", Kind: onnx.KindInt, Int: 9}}},
+		{Op: "Compress", Inputs: []string{"x", "chosen"}, Outputs: []string{"y"}, Attributes: []*onnx.Attribute{{Name: "axis", Kind: onnx.KindInt, Int: 1}}},
 	}
 	in := load(t, write(t, m), 2).(executors.Placer)
 	to := &lender{memory: make([]byte, 1<<12)}

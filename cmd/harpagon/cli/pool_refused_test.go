@@ -69,7 +69,7 @@ func TestAPoolServesOnWhenABadDeclarationIsApplied(t *testing.T) {
 	net := onnx.NewBuilder("fixed", "x", 3)
 	net.Gemm(make([]float32, 6), make([]float32, 2), 3, 2)
 	fixed := net.Model("y")
-	fixed.Graph.Inputs[0].Dims[0] = 8
+	fixed.Graph.Inputs[0] = onnx.Declare("x", onnx.Float, 8, 3)
 	write("fixed.onnx", string(fixed.Encode()))
 	s, err := local.Start(t.Context(), local.Options{Files: []string{dir}, StateDir: state, Environ: []string{}, WithoutUI: true})
 	require.NoError(t, err)
