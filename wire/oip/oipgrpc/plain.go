@@ -17,6 +17,11 @@ import (
 // struct of every message and goes through maps by reflection, reads what is otherwise, and
 // all that is wrong. Where plain reading succeeds, it has read what the library would have,
 // which the tests hold.
+//
+// Generated code that lets tensors lie where they are (vtprotobuf), for reading and writing,
+// allocates those structs, too: 108 pieces instead of 50 for a small request and its answer by
+// shared streams, which cost 1.47 times the processor time (54 µs instead of 37, client and gateway
+// together, BenchmarkThroughput/client of gateway/grpcapi). A call of its own costs 1.07 times.
 
 // Numbers of the fields of requests and answers, and of their tensors.
 const (
