@@ -20,7 +20,6 @@ type base struct {
 	delay   dispatch.Delay
 	margin  dispatch.Time
 	max     int
-	sizes   []int // batches that exist, rising; nil for all
 	now     dispatch.Time
 	armed   dispatch.Time         // the timer that the driver holds; never when none
 	asked   dispatch.Time         // likewise, until it has come
@@ -332,20 +331,6 @@ func (p *base) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action 
 	p.armed = max(wake, p.now)
 	p.asked = p.armed
 	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.armed})
-}
-
-// allowed is the largest size that exists up to b.
-func (p *base) allowed(b int) int {
-	if p.sizes == nil {
-		return b
-	}
-	size := 0
-	for _, s := range p.sizes {
-		if s <= b {
-			size = s
-		}
-	}
-	return size
 }
 
 // line is a ring of waiting requests, the one due first at the head; of

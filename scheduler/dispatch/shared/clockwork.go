@@ -6,28 +6,13 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// DefaultAhead is how far ahead clockwork fills its executors (Clockwork's
-// schedule-ahead).
-const DefaultAhead = 10 * time.Millisecond
-
-// clockworkOptions configures the clockwork policy.
-type clockworkOptions struct {
-	Options
-
-	// Ahead is the least work that every executor should have before it: a
-	// batch is decided on as soon as less is left. 0 means DefaultAhead;
-	// negative means none, so that batches are formed when executors are free.
-	Ahead time.Duration
-
-	// Sizes are the batches that exist, rising; nil means every size, as in
-	// Symphony's comparison. Clockwork itself has 1, 2, 4, 8, 16.
-	Sizes []int
-}
+// clockworkAhead is the least work that every executor of clockwork should have before it
+// (Clockwork's schedule-ahead): a batch is decided on as soon as less is left.
+const clockworkAhead = 10 * time.Millisecond
 
 // clockwork is Clockwork's dispatch: see newClockwork.
 type clockwork struct {
 	base
-	ahead    time.Duration
 	soon     dispatch.Agenda // busy executors without a next batch, by when to decide on it
 	next     []commitment    // by ExecutorID: the batch decided on
 	expiring dispatch.Agenda // executors with such a batch, by when its first request becomes late
@@ -41,20 +26,13 @@ type commitment struct {
 
 // newClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
 // concerns batches; loading of models is left out, as in Symphony's
-// comparison. Every executor is kept supplied: when less than Ahead of work is
+// comparison. Every executor is kept supplied: when less than clockworkAhead of work is
 // left, its next batch is decided on. Of all models and sizes, those are
 // possible that have enough requests waiting and end before the first of them
 // is due; the one that must start first is taken. Its requests are fixed from
 // then on, and what arrives later goes into later batches: predictable, and
 // the reason for its small batches.
-func newClockwork(o clockworkOptions) dispatch.Policy {
-	p := &clockwork{base: newBase(o.Options), ahead: o.Ahead}
-	p.sizes = o.Sizes
-	if p.ahead == 0 {
-		p.ahead = DefaultAhead
-	}
-	return p
-}
+func newClockwork(o Options) dispatch.Policy { return &clockwork{base: newBase(o)} }
 
 // Name is "clockwork".
 func (p *clockwork) Name() string { return "clockwork" }
@@ -147,7 +125,7 @@ func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 			continue
 		}
 		s := p.offer(int32(c), id)
-		b := p.allowed(s.largest(q.n, q.due(0)))
+		b := s.largest(q.n, q.due(0))
 		if b == 0 {
 			continue
 		}
@@ -160,15 +138,12 @@ func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 
 // decideAt remembers when the next batch of a busy executor must be decided on.
 func (p *clockwork) decideAt(id dispatch.ExecutorID) {
-	if p.ahead < 0 {
-		return
-	}
 	for int(id) >= len(p.next) {
 		p.next = append(p.next, commitment{})
 	}
 	p.soon.Reserve(len(p.next))
 	p.expiring.Reserve(len(p.next))
-	p.soon.Set(int32(id), p.fleet.Execs[id].Free-p.ahead)
+	p.soon.Set(int32(id), p.fleet.Execs[id].Free-clockworkAhead)
 }
 
 // commit fixes the first requests of a line for a busy executor.

@@ -70,7 +70,7 @@ func (p *base) recoverable(i int, id dispatch.ExecutorID) int {
 		}
 		n++
 	}
-	return p.allowed(n)
+	return n
 }
 
 // recover starts b of those given up, from the i-th on, or drops the i-th where b is 0.

@@ -130,9 +130,7 @@ type maker struct {
 func makers() []maker {
 	return []maker{
 		{"adaptive", func(_ string, o Options, _ []string) dispatch.Policy { return NewAdaptive(o) }},
-		{"clockwork", func(_ string, o Options, _ []string) dispatch.Policy {
-			return newClockwork(clockworkOptions{Options: o})
-		}},
+		{"clockwork", func(_ string, o Options, _ []string) dispatch.Policy { return newClockwork(o) }},
 		{"deferred", func(name string, o Options, variants []string) dispatch.Policy {
 			ready := FrontRun
 			if variants[0] == "beta-lambda" {

@@ -199,9 +199,6 @@ func TestPolicyPromises(t *testing.T) {
 		"early":      func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: EarlyDrop}) },
 		"head":       func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: HeadDrop}) },
 		"betalambda": func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Ready: BetaLambda}) },
-		"powers": func(o Options) dispatch.Policy {
-			return newClockwork(clockworkOptions{Options: o, Sizes: []int{1, 2, 4, 8}})
-		},
 	}
 	for _, name := range Names() {
 		policies[name] = func(o Options) dispatch.Policy { p, _ := New(name, o); return p }
@@ -212,7 +209,7 @@ func TestPolicyPromises(t *testing.T) {
 				o := drawOptions(t)
 				require.NoError(t, o.Check())
 				d := &poolDriver{t: t, p: build(o), o: o, timer: never, waiting: map[dispatch.RequestID]dispatch.Request{}, execs: map[dispatch.ExecutorID]*pipe{}}
-				d.fair = name != "nexus" && name != "clockwork" && name != "powers"
+				d.fair = name != "nexus" && name != "clockwork"
 				d.play()
 			})
 		})
