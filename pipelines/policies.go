@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,9 +37,8 @@ type DispatchPolicy struct {
 
 // DispatchPolicies is the table, the default of each kind first.
 //
-// Of tc, a variant says which batch a request joins: the one that is due first (due), or one
-// after another in the order of throughput-cost ratios, as the Harpagon paper has it (ratio;
-// section III-B).
+// Of round-robin, a variant says what goes to an executor in its turn: one request, or as many as its
+// batch holds, as the Harpagon paper has it (batches; section III-B).
 //
 // Of deferred, when a batch is ready (at the last instant at which one more
 // request would fit, or as soon as it holds beta·lambda requests; Symphony,
@@ -48,13 +48,13 @@ type DispatchPolicy struct {
 func DispatchPolicies() []DispatchPolicy {
 	dropping := []string{"window", "early", "head"}
 	return []DispatchPolicy{
-		{Name: "tc", For: KindPipeline, Groups: true, Variants: [][]string{{"due", "ratio"}}, Help: "starts what waits on any idle device that no promise needs; cuts batches for the groups of the plan, earliest due date first"},
+		{Name: "tc", For: KindPipeline, Groups: true, Help: "starts what waits on any idle device that no promise needs; cuts batches for the groups of the plan, earliest due date first"},
 		{Name: "adaptive", For: KindPipeline, Help: "holds batches back as far as that pays in this cluster"},
 		{Name: "clockwork", For: KindPipeline, Help: "deadline order, the largest batch that meets it"},
 		{Name: "deferred", For: KindPipeline, Variants: [][]string{{"front-run", "beta-lambda"}, dropping}, Help: "Symphony: a batch waits until the last instant at which one more request would still fit"},
 		{Name: "eager", For: KindPipeline, Variants: [][]string{{"head", "window", "early"}}, Help: "whatever waits starts when a device is free; a request is given up when it could not be served even alone"},
 		{Name: "nexus", For: KindPipeline, Help: "models are bound to devices beforehand"},
-		{Name: "round-robin", For: KindPipeline, Groups: true, Help: "requests go to the executors of a plan one by one, in turn, and each collects its own batch"},
+		{Name: "round-robin", For: KindPipeline, Groups: true, Variants: [][]string{{"requests", "batches"}}, Help: "requests go to the executors of a plan one by one, or a batch at a time, in turn, and each collects its own batch"},
 
 		{Name: "matching", For: KindPool, Help: "pairs queries of different sizes with instances, at least cost (Kairos); other requests have no sizes"},
 		{Name: "ribbon", For: KindPool, Help: "serves first come, first served, on the base where one idles, else on any other instance"},
@@ -92,6 +92,9 @@ func Qualified(name string) bool { return strings.Contains(name, "/") }
 // variants; the policy itself is not looked up.
 func SplitDispatch(text string) (policy string, chosen []string, err error) {
 	policy, list, given := strings.Cut(text, ":")
+	if text == "tc:ratio" { // until the second edition
+		return policy, nil, errors.New(`the order of throughput-cost ratios is a variant of round robin now: write "round-robin:batches" in place of "tc:ratio"`)
+	}
 	var variants [][]string
 	for _, d := range DispatchPolicies() {
 		if d.Name == policy && len(variants) == 0 {

@@ -68,9 +68,11 @@ type Policy struct {
 // shared lists; pipelines.DispatchPolicies says what declarations must know of all.
 func table() []Policy {
 	return []Policy{
-		{Name: Default, spec: tcOrRatio},
-		{Name: roundrobin.RoundRobin, spec: func(m Module, _ []string) Spec {
-			return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue}}
+		{Name: Default, spec: func(m Module, _ []string) Spec {
+			return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Below: m.Below, Rate: m.Rate, Shared: true}}
+		}},
+		{Name: roundrobin.RoundRobin, spec: func(m Module, variants []string) Spec {
+			return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: variants[0] == "batches"}}
 		}},
 	}
 }
@@ -239,14 +241,6 @@ func (own Policies) Spec(m Module) (Spec, error) {
 	}
 	o := shared.Options{Models: []shared.Model{model}, MaxQueue: m.MaxQueue, Delay: m.Delay, Margin: m.Margin}
 	return Spec{Shared: &Shared{Name: m.Policy, Options: o}}, nil
-}
-
-// tcOrRatio is policy tc, whose variant ratio goes batch by batch in turn.
-func tcOrRatio(m Module, variants []string) Spec {
-	if variants[0] == "ratio" {
-		return Spec{Turns: &roundrobin.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Batches: true}}
-	}
-	return Spec{TC: &tc.Options{Groups: m.Groups, MaxQueue: m.MaxQueue, Early: m.Early, Below: m.Below, Rate: m.Rate, Shared: true}}
 }
 
 // SharedModels schedules the graph of a pipeline by budgets, and makes a class of every node, in

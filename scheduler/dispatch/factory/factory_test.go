@@ -52,12 +52,13 @@ func TestPipelinesMayNameWhatCanServeThem(t *testing.T) {
 		assert.NoError(t, suits(name), name)
 		assert.NoError(t, Suits(pipelines.KindCluster, name), name)
 	}
-	for _, name := range []string{"tc", "tc:ratio", "round-robin"} {
+	for _, name := range []string{"tc", "tc:ratio", "round-robin", "round-robin:batches"} {
 		assert.ErrorContains(t, Suits(pipelines.KindCluster, name), "a cluster has none")
 	}
 	assert.ErrorContains(t, suits("deferred:betalambda"), `no variant "betalambda"`)
 	assert.ErrorContains(t, suits("deferred:window,early"), "names two of")
 	assert.ErrorContains(t, suits("adaptive:window"), "has no variants")
+	assert.ErrorContains(t, suits("tc:ratio"), `write "round-robin:batches"`)
 	assert.ErrorContains(t, suits("acme/fifo:window"), "has no variants")
 	assert.ErrorContains(t, suits("deferred:"), `no variant ""`)
 }

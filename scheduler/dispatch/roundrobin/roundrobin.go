@@ -20,10 +20,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/tc"
 )
 
-// Names of the two orders.
+// Names of the policy, and of its variant that goes batch by batch.
 const (
 	RoundRobin = "round-robin"
-	ByRatio    = "tc:ratio"
+	ByRatio    = RoundRobin + ":batches"
 )
 
 // Options of New.
