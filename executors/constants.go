@@ -125,6 +125,15 @@ func (f *filled) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tenso
 	return f.Instance.Run(ctx, f.constants.Fill(items))
 }
 
+// AwaitEnd is that of the instance.
+func (f *filled) AwaitEnd(ctx context.Context) error {
+	if one, ok := f.Instance.(mortal); ok {
+		return one.AwaitEnd(ctx)
+	}
+	<-ctx.Done()
+	return nil
+}
+
 // filledSampler keeps what an instance knows of inputs for measuring.
 type filledSampler struct {
 	*filled

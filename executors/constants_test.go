@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -127,4 +128,17 @@ func TestBatchesThatFit(t *testing.T) {
 	assert.Equal(t, []int{1}, MeasureTask{Module: pipelines.Module{Unbatched: true}}.Fit(echo{}).batches())
 	own := MeasureTask{Module: pipelines.Module{Batches: []int{3, 5}}}
 	assert.Equal(t, []int{3, 5}, own.Fit(limited{most: 3}).batches(), "loading says what is wrong with them")
+}
+
+// An instance that is fed constants ends by itself as that which it feeds.
+func TestWhatIsFedMayEnd(t *testing.T) {
+	ended := errors.New("killed")
+	deaths := make(chan error, 1)
+	deaths <- ended
+	in := &filled{Instance: &fakeInstance{fake: &fake{deaths: deaths}}}
+	assert.Equal(t, ended, in.AwaitEnd(t.Context()))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, in.AwaitEnd(over))
+	require.NoError(t, (&filled{}).AwaitEnd(over), "it never does")
 }

@@ -80,6 +80,12 @@ type stager interface {
 	Stage(items [][]wire.Tensor) (answer func(ctx context.Context) ([][]wire.Tensor, error), err error)
 }
 
+// mortal is an Instance that may end by itself, such as one with a process of its own.
+type mortal interface {
+	// AwaitEnd says how it ended by itself, as Run would then; nil when ctx ends first.
+	AwaitEnd(ctx context.Context) error
+}
+
 // Signer is an Engine that can tell what a module consumes and produces
 // without loading it, for checks before anything runs.
 type Signer interface {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,12 @@ func (h *Host) RunExecutor(ctx context.Context, t Task, o Observer) error {
 	defer h.leave(e)
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	defer e.close()
+	ctx, end := context.WithCancel(ctx)
+	defer func() {
+		end()
+		e.watching.Wait()
+		e.close()
+	}()
 	if err := e.load(ctx, run); err != nil {
 		return err
 	}
@@ -67,6 +73,8 @@ type executor struct {
 	assembly  attach.Assembly // of batches that come in parts
 	lanes     lanes           // one for every batch that may run at once
 	attached  atomic.Int32    // streams
+	watching  sync.WaitGroup  // for engines that end by themselves
+	failed    chan error      // has why one could not be loaded again
 	counters
 }
 
@@ -81,7 +89,7 @@ func (h *Host) newExecutor(t Task, o Observer) (*executor, error) {
 			return nil, err
 		}
 	}
-	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: queueUser{Concurrency: t.concurrency()}}
+	e := &executor{host: h, task: t, observer: o, residents: residents, device: queue, turn: queueUser{Concurrency: t.concurrency()}, failed: make(chan error, 1)}
 	e.enter(Loading)
 	e.lanes.open(t.concurrency(), 1)
 	for _, c := range e.lanes.all {
@@ -129,7 +137,33 @@ func (e *executor) fill(ctx, run context.Context, c *lane) error {
 		c.memory += one.Memory()
 	}
 	e.memory.Add(c.memory)
+	for _, one := range instances {
+		if m, ok := one.(mortal); ok {
+			e.watching.Go(func() { e.watch(ctx, run, life, c, m) })
+		}
+	}
 	return nil
+}
+
+// watch loads a lane anew whose engine ends while no batch finds out. life is that of the
+// lane's instances.
+func (e *executor) watch(ctx, run, life context.Context, c *lane, one mortal) {
+	idle, cancel := context.WithCancel(life)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	cause := one.AwaitEnd(idle)
+	if cause == nil || !e.lanes.seize(life, c) {
+		return
+	}
+	defer e.lanes.endReload(c)
+	e.lanes.awaitAlone(c)
+	c.crashes++
+	if err := e.reload(ctx, run, c, cause); err != nil {
+		select {
+		case e.failed <- err:
+		default: // one is enough
+		}
+	}
 }
 
 // empty closes the lane's instances, if there are any.
@@ -214,7 +248,7 @@ func loadError(module string, begin time.Time, format string, args ...any) error
 	return &LoadError{Module: module, Took: time.Since(begin), Err: fmt.Errorf(format, args...)}
 }
 
-// Backoff is a wait that doubles from Min to Max; zero means 50 ms to 5 s.
+// Backoff is a wait that doubles from Min to Max; zero means 50 ms to 1 s.
 type Backoff struct {
 	Min, Max time.Duration
 }

@@ -242,6 +242,75 @@ func TestCrashMidBatchReloadsWhileAttached(t *testing.T) {
 	}
 }
 
+func TestAnEngineThatEndsWhileIdleIsLoadedAnew(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.deaths = make(chan error)
+		r.engine.load = func(n int) error {
+			if n == 2 {
+				return errors.New("not yet")
+			}
+			return nil
+		}
+		var reloads []string
+		r.start(task("e1"), Observer{Reloading: func(_ Status, _ int, err error) { reloads = append(reloads, err.Error()) }})
+		r.accept()
+		begin := time.Now()
+		r.engine.deaths <- errors.New("killed")
+		synctest.Wait()
+		r.send(vector(2)) // the gateway has not heard of it
+		refused := r.result()
+		require.ErrorIs(t, refused.Err, wire.ErrUnavailable)
+		require.True(t, refused.Away)
+		r.ready()
+		require.Equal(t, 50*time.Millisecond, time.Since(begin), "no wait, then 50 ms")
+		require.Equal(t, []string{"killed", "not yet"}, reloads)
+		r.send(vector(2))
+		require.Nil(t, r.result().Err)
+		require.Equal(t, 1, r.engine.open)
+
+		r.engine.deaths <- errors.New("again")
+		synctest.Wait()
+		require.Equal(t, 4, r.engine.loads, "no batch has to find out")
+		r.drain()
+		require.NoError(t, <-r.done)
+		require.Zero(t, r.engine.open)
+	})
+}
+
+func TestAnEngineThatEndsOftenIsLoadedLaterAndLater(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.deaths = make(chan error)
+		r.start(task("e1"), Observer{})
+		r.accept()
+		begin := time.Now()
+		for range 4 {
+			r.engine.deaths <- errors.New("killed")
+		}
+		require.Equal(t, 150*time.Millisecond, time.Since(begin), "no wait, 50 ms and 100 ms between them")
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
+func TestEngineThatNeverComesBackAfterItsEndEndsTheExecutor(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.engine.deaths = make(chan error)
+		r.engine.load = func(n int) error {
+			if n > 1 {
+				return errors.New("file is gone")
+			}
+			return nil
+		}
+		r.start(task("e1"), Observer{})
+		r.accept()
+		r.engine.deaths <- errors.New("killed")
+		require.ErrorContains(t, <-r.done, `e1 cannot load module "m" again after 6 attempts: file is gone`)
+		_, err := r.line.Recv()
+		require.Error(t, err, "the gateway sees the stream end")
+		require.Zero(t, r.engine.open)
+	})
+}
+
 func TestEngineThatNeverComesBackEndsTheExecutor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { return wire.Errorf(wire.CodeUnavailable, "m", "dead") }

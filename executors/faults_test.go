@@ -88,6 +88,7 @@ type chaos struct {
 	watch   watch
 	host    *Host
 	clients map[string]*client
+	deaths  chan error
 }
 
 func (c *chaos) draw(n int) int {
@@ -101,6 +102,7 @@ func (c *chaos) draw(n int) int {
 func (c *chaos) engine(name string, limit int) Engine {
 	e := newRig(c.t).engine
 	e.name = name
+	e.deaths = c.deaths
 	e.load = func(n int) error {
 		if n > limit && n%2 == 0 && n < 2*maxReloads {
 			return errors.New("still down")
@@ -139,6 +141,12 @@ func (c *chaos) step(k *client) {
 		k.attach()
 		return
 	}
+	if c.draw(10) == 0 {
+		select {
+		case c.deaths <- wire.Errorf(wire.CodeUnavailable, "m", "killed"):
+		default:
+		}
+	}
 	k.next++
 	k.sent[k.next] = true
 	due := time.Now().Add(time.Duration(c.draw(50)) * time.Millisecond)
@@ -147,7 +155,7 @@ func (c *chaos) step(k *client) {
 }
 
 func faultRun(t *testing.T, rng *rand.Rand) {
-	c := &chaos{t: t, rng: rng, watch: watch{running: map[string]int{}}, clients: map[string]*client{}}
+	c := &chaos{t: t, rng: rng, watch: watch{running: map[string]int{}}, clients: map[string]*client{}, deaths: make(chan error)}
 	c.host = &Host{Dial: c.dial}
 	var names []string
 	var jobs []Task

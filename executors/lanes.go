@@ -106,6 +106,24 @@ func (p *lanes) beginReload(c *lane) bool {
 	return true
 }
 
+// seize is acquire and beginReload of a certain lane, unless somebody else has loaded it anew
+// and so ended the life of what was loaded before.
+func (p *lanes) seize(life context.Context, c *lane) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c.reloading {
+		p.changed.Wait()
+	}
+	if life.Err() != nil {
+		return false
+	}
+	c.held++
+	c.reloading = true
+	p.reloading++
+	p.changed.Broadcast()
+	return true
+}
+
 // awaitAlone waits until the lane holds the caller's batch only.
 func (p *lanes) awaitAlone(c *lane) {
 	p.mu.Lock()

@@ -146,6 +146,8 @@ type fake struct {
 	loads int
 	open  int
 	last  Model // loaded
+
+	deaths chan error // of an instance, while it is idle
 }
 
 func (f *fake) Version() string { return "7" }
@@ -190,6 +192,15 @@ func (i *fakeInstance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire
 		}
 	}
 	return items, nil // outputs are the inputs
+}
+
+func (i *fakeInstance) AwaitEnd(ctx context.Context) error {
+	select {
+	case err := <-i.fake.deaths:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 func (i *fakeInstance) Close() error {

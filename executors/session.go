@@ -287,6 +287,10 @@ func (e *executor) serve(ctx, run context.Context, stop func()) error {
 		}
 		select {
 		case <-changed:
+		case err = <-e.failed:
+			over()
+			stop()
+			e.lanes.close()
 		case end := <-ends:
 			end.leave()
 			delete(all, end.address)
