@@ -6,8 +6,8 @@
 // before Go's scheduler gives the others their turn; of a process the kernel takes them at once.
 // A server that fails leaves what serves alone, too, and is started again where it was.
 //
-// The child gets its options on standard input, answers once on a pipe, and ends when standard
-// input does, so with whoever started it. What it prints is in the server's log.
+// It is a child as of package subprocess, with the options as its orders, and answers once. What it
+// prints is in the server's log.
 package apart
 
 import (
@@ -17,27 +17,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/internal/osutil"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
 )
 
 // Server is a Temporal server in a child process.
 type Server struct {
 	options embedded.Options // with the addresses that it has
+	log     io.WriteCloser
 	word    word
 	cancel  context.CancelFunc // no further starts: Stop was called, which holds mu then
 	kept    chan struct{}      // closed when the last child has ended
 
 	mu    sync.Mutex
-	child *process
+	child *subprocess.Process
 }
 
 // word is what a child says when it serves, or why it does not.
@@ -45,86 +44,75 @@ type word struct {
 	Address, UI, Error string
 }
 
-// A server that ended by itself is started again at once, and later the oftener it ends soon
-// after or does not start.
-const (
-	firstPause   = 500 * time.Millisecond
-	longestPause = 30 * time.Second
-	settled      = time.Minute // up for so long, it counts as started
-	lookEvery    = 10 * time.Second
-)
+// A server that ended by itself is started again at once, and later the oftener it ends before
+// it has settled or does not start.
+const settled = time.Minute
+
+var retry = executors.Backoff{Min: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // Start starts this program again as a server and returns when that answers; main must call
 // Serve first when Requested, as local.ChildMain does. ctx bounds the start only. A server
 // that ends by itself is started again, at the same addresses.
-func Start(ctx context.Context, o embedded.Options) (*Server, error) {
-	first, w, err := spawn(ctx, o)
-	if err != nil {
-		return nil, err
+func Start(ctx context.Context, o embedded.Options) (_ *Server, err error) {
+	s := &Server{options: o, log: nothing{io.Discard}, kept: make(chan struct{})}
+	if o.LogFile != "" {
+		if s.log, err = osutil.OpenLog(o.LogFile); err != nil {
+			return nil, fmt.Errorf("apart: %w", err)
+		}
 	}
-	o.FrontendAddr, o.UIAddr = w.Address, strings.TrimPrefix(w.UI, "http://")
-	s := &Server{options: o, word: w, child: first, kept: make(chan struct{})}
+	if s.child, s.word, err = s.spawn(ctx); err != nil {
+		return nil, errors.Join(err, s.log.Close())
+	}
+	s.options.FrontendAddr, s.options.UIAddr = s.word.Address, strings.TrimPrefix(s.word.UI, "http://")
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go s.keep(ctx)
 	return s, nil
 }
 
+// nothing is a log that is kept nowhere.
+type nothing struct{ io.Writer }
+
+func (nothing) Close() error { return nil }
+
 // keep starts a child anew whenever one has ended, until Stop is called.
 func (s *Server) keep(ctx context.Context) {
 	defer close(s.kept)
-	pause := time.Duration(0)
+	failures := 0
 	for {
 		began := time.Now()
-		s.await(s.current())
+		<-s.current().Ended()
 		if ctx.Err() != nil {
 			return
 		}
-		s.note("the Temporal server ended by itself: " + s.current().end())
+		s.note("the Temporal server ended by itself: " + s.current().End())
 		if time.Since(began) > settled {
-			pause = 0
+			failures = 0
 		}
-		for started := false; !started; {
-			if osutil.SleepTimer(ctx, pause) != nil {
+		for started := false; !started; failures++ {
+			if osutil.SleepTimer(ctx, retry.After(failures)) != nil {
 				return
 			}
-			pause = min(max(2*pause, firstPause), longestPause)
-			started = s.again(ctx) == nil
+			started = s.again(ctx)
 		}
 	}
 }
 
-// await waits for a child's end, and bounds the log, to which it writes, too.
-func (s *Server) await(child *process) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case <-child.exited:
-			return
-		case <-look.C:
-			if s.options.LogFile != "" {
-				_ = osutil.TrimLog(s.options.LogFile) // what does not go now goes with the next look
-			}
-		}
-	}
-}
-
-func (s *Server) again(ctx context.Context) error {
-	next, _, err := spawn(ctx, s.options)
+func (s *Server) again(ctx context.Context) bool {
+	next, _, err := s.spawn(ctx)
 	if err != nil {
 		s.note("the Temporal server does not start again: " + err.Error())
-		return err
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.child = next
 	if ctx.Err() != nil {
-		next.hangUp() // Stop has not seen it
+		next.HangUp() // Stop has not seen it
 	}
-	return nil
+	return true
 }
 
-func (s *Server) current() *process {
+func (s *Server) current() *subprocess.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.child
@@ -132,10 +120,7 @@ func (s *Server) current() *process {
 
 // note appends a line to the server's log.
 func (s *Server) note(line string) {
-	if log := logFile(s.options.LogFile); log != nil {
-		fmt.Fprintf(log, "%s\t%s\n", time.Now().Format(time.RFC3339), line)
-		_ = log.Close()
-	}
+	fmt.Fprintf(s.log, "%s\t%s\n", time.Now().Format(time.RFC3339), line)
 }
 
 // Address is where Temporal clients connect to, HOST:PORT.
@@ -145,7 +130,7 @@ func (s *Server) Address() string { return s.word.Address }
 func (s *Server) UIURL() string { return s.word.UI }
 
 // PID is the number of the process that runs just now.
-func (s *Server) PID() int { return s.current().cmd.Process.Pid }
+func (s *Server) PID() int { return s.current().PID() }
 
 // Stop ends the server, which writes all that it holds, and waits for it. Stop its clients
 // and workers first.
@@ -154,41 +139,41 @@ func (s *Server) Stop() error {
 	s.cancel()
 	last := s.child
 	s.mu.Unlock()
-	err := last.stop()
+	last.Stop()
 	<-s.kept
-	if next := s.current(); next != last {
-		err = next.stop() // it had just been started
+	last = s.current() // which may just have been started
+	last.Stop()
+	if !last.Succeeded() {
+		return errors.Join(fmt.Errorf("apart: stopping the Temporal server: %s", last.End()), s.log.Close())
 	}
-	return err
+	return s.log.Close()
 }
 
-// marker tells a program to be a server.
-const marker = "HARPAGON_TEMPORAL_CHILD"
-
-// answerFile is where the child says its word: after its standard files, on which anything
-// in the server may print.
-const answerFile = 3
+// role is what a child is to be.
+const role = "a Temporal server"
 
 // Requested is true in a process that Start started.
-func Requested() bool { return os.Getenv(marker) != "" }
+func Requested() bool { return subprocess.Requested() == role }
 
-// Serve is a server until standard input ends, then the process ends. It does not return.
+// Serve is a server until whoever started it wants its end or is gone, then the process ends.
+// It does not return.
 func Serve() {
-	if err := serve(os.Stdin, os.NewFile(answerFile, "answer")); err != nil {
+	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func serve(in io.Reader, answer io.WriteCloser) error {
+func serve() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	settle(ctx)
 	var o embedded.Options
-	if err := json.NewDecoder(in).Decode(&o); err != nil {
-		return fmt.Errorf("apart: the options of a Temporal server: %w", err)
+	parent, err := subprocess.Begin(&o)
+	if err != nil {
+		return err
 	}
+	osutil.FollowProcessors(ctx)
 	s, err := embedded.Start(ctx, o)
 	w := word{}
 	if err != nil {
@@ -196,152 +181,35 @@ func serve(in io.Reader, answer io.WriteCloser) error {
 	} else {
 		w.Address, w.UI = s.Address(), s.UIURL()
 	}
-	if told := errors.Join(json.NewEncoder(answer).Encode(w), answer.Close()); err != nil || told != nil {
+	if told := json.NewEncoder(parent.Answers).Encode(w); err != nil || told != nil {
 		return errors.Join(err, told)
 	}
-	_, _ = io.Copy(io.Discard, in)
+	parent.Wait()
 	return s.Stop()
 }
 
-// How long a server may take to end: to write what it holds, or when it did not start.
-const (
-	stopWithin = 30 * time.Second
-	failWithin = 2 * time.Second
-)
-
-// process is a child.
-type process struct {
-	cmd    *exec.Cmd
-	log    *os.File // nil where nothing is kept
-	output *osutil.Lines
-	line   io.WriteCloser // standard input; closing it ends the child
-	once   sync.Once
-	exited chan struct{} // closed when the child is gone
-}
+// stopWithin is how long a server may take to write what it holds.
+const stopWithin = 30 * time.Second
 
 // spawn starts a child and waits for its word.
-func spawn(ctx context.Context, o embedded.Options) (p *process, w word, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, w, fmt.Errorf("apart: %w", err)
+func (s *Server) spawn(ctx context.Context) (p *subprocess.Process, w word, err error) {
+	o := s.options
+	if o.LogFile != "" {
+		o.LogFile = "stderr" // which is forwarded to the log
 	}
-	p = &process{cmd: exec.Command(self), log: logFile(o.LogFile), exited: make(chan struct{})}
-	p.output = osutil.NewLines(discarded(p.log), "")
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = append(os.Environ(), marker+"=1"), p.output, p.output
-	p.cmd.SysProcAttr = ofItsOwn()
-	answer, err := p.start()
-	if err != nil {
-		return nil, w, fmt.Errorf("apart: starting a process for Temporal: %w", err)
+	p, err = subprocess.Start(subprocess.Command{Role: role, Orders: o, Output: s.log, Grace: stopWithin})
+	if err == nil {
+		err = p.Greet(ctx, 0, func(ctx context.Context) error {
+			defer context.AfterFunc(ctx, func() { p.Kill(context.Cause(ctx)) })()
+			return json.NewDecoder(p.Answers).Decode(&w)
+		})
 	}
-	stop := context.AfterFunc(ctx, p.kill)
-	if err = json.NewEncoder(p.line).Encode(o); err == nil {
-		err = json.NewDecoder(answer).Decode(&w)
-	}
-	_ = answer.Close()
-	stop()
-	if err == nil && w.Error == "" {
-		return p, w, nil
-	}
-	if ctx.Err() != nil {
-		p.kill()
-	}
-	p.await(failWithin)
 	switch {
+	case err != nil:
+		return nil, w, fmt.Errorf("apart: starting a process for Temporal: %w", err)
 	case w.Error != "":
+		p.Stop()
 		return nil, w, errors.New(w.Error)
-	case ctx.Err() != nil:
-		return nil, w, fmt.Errorf("apart: starting a process for Temporal: %w", context.Cause(ctx))
 	}
-	return nil, w, fmt.Errorf("apart: %s did not become a Temporal server (%s); its main must call local.ChildMain first", self, p.end())
-}
-
-// start starts the child with its pipes. The goroutine that waits for it keeps its thread:
-// on Linux a child ends with the thread that started it.
-func (p *process) start() (answer *os.File, err error) {
-	answer, theirs, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	p.cmd.ExtraFiles = []*os.File{theirs}
-	if p.line, err = p.cmd.StdinPipe(); err == nil {
-		started := make(chan error)
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			err := p.cmd.Start()
-			started <- err
-			if err != nil {
-				return
-			}
-			_ = p.cmd.Wait() // how it ended is in ProcessState
-			p.output.End()
-			if p.log != nil {
-				_ = p.log.Close()
-			}
-			close(p.exited)
-		}()
-		err = <-started
-	}
-	_ = theirs.Close()
-	if err != nil {
-		_ = answer.Close()
-	}
-	return answer, err
-}
-
-func (p *process) kill() { _ = p.cmd.Process.Kill() }
-
-func (p *process) hangUp() { p.once.Do(func() { _ = p.line.Close() }) }
-
-// await tells the child to end, and kills it when that takes too long.
-func (p *process) await(within time.Duration) {
-	p.hangUp()
-	timer := time.AfterFunc(within, p.kill)
-	defer timer.Stop()
-	<-p.exited
-}
-
-// stop ends the child in good order, and by force where that takes too long.
-func (p *process) stop() error {
-	p.await(stopWithin)
-	if p.cmd.ProcessState.Success() {
-		return nil
-	}
-	return fmt.Errorf("apart: stopping the Temporal server: %s", p.end())
-}
-
-// end is how the child ended, with the panic where one was printed.
-func (p *process) end() string {
-	said := p.cmd.ProcessState.String()
-	if crash := p.output.Crash(); crash != "" {
-		said += ", " + crash
-	}
-	return said
-}
-
-// settle prepares a child. When to end is for whoever started it to say, who may have to
-// drain first; a signal to all processes of a service or a terminal reaches the child, too.
-func settle(ctx context.Context) {
-	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	_ = os.Unsetenv(marker)
-	osutil.FollowProcessors(ctx)
-}
-
-// logFile is the log, to append to; nil where there is none.
-func logFile(name string) *os.File {
-	if name == "" {
-		return nil
-	}
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil
-	}
-	return f
-}
-
-func discarded(log *os.File) io.Writer {
-	if log == nil {
-		return io.Discard
-	}
-	return log
+	return p, w, nil
 }

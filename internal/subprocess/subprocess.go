@@ -1,0 +1,304 @@
+// Package subprocess is the one supervisor of processes: it starts them, keeps them no longer
+// than this one, and says how they ended.
+//
+// Engines, commands of users that serve a model, and Temporal's server have processes of
+// their own, so that a crash takes down nothing else. What becomes of one that has ended is
+// for whoever started it to say.
+//
+// # Programs of ours
+//
+// Most are this program, started again: Command.Role says what it is to be, its main asks
+// Requested, and Begin makes it that. Two pipes join them. The one to the child has its
+// orders, and closes when it is to end, which it does with the parent, even one that was
+// killed; on Linux the kernel is told to kill it then, too. The other one has its answers.
+// Signals to all processes of a service or of a terminal are the parent's, who may have to
+// drain first.
+//
+// # Commands of others
+//
+// A command knows nothing of pipes. Command.Run has a supervisor between: this program,
+// started again (see Supervise). It starts the command in a group of its own and waits for its
+// end, or for that of the pipe. Then it ends the whole group, with SIGTERM first and SIGKILL
+// after a while, and on Linux also what has left the group. So nothing outlives this process.
+//
+// Process groups need a Unix.
+package subprocess
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/harpagon/harpagon/internal/osutil"
+)
+
+// Command says what is started.
+type Command struct {
+	Role   string        // what the program is to be
+	Args   []string      // program and arguments; empty: this program without arguments
+	Orders any           // for the child's Begin, as JSON
+	Run    []string      // a command of others, instead of Role and Orders
+	Env    []string      // beside this process's
+	Files  []*os.File    // for the child, see Parent.File; Start closes them
+	Output io.Writer     // gets what it prints, line by line; nil means os.Stderr
+	Prefix string        // of its lines
+	Grace  time.Duration // between being told to end and being killed
+}
+
+// Process is a child.
+type Process struct {
+	Answers *os.File // see Parent
+
+	cmd        *exec.Cmd
+	line       *os.File // to the child
+	output     *osutil.Lines
+	role       string
+	grace      time.Duration
+	supervised bool
+	ended      chan struct{} // closed when the child is gone and its output read
+
+	mu     sync.Mutex
+	hungUp bool
+	cause  error // why it was killed
+}
+
+const (
+	// ordersTime is for a child to take its orders, which a pipe holds but for very long ones.
+	ordersTime = 20 * time.Second
+
+	// ownTime is what a supervisor may take for itself, and what is waited for output that a
+	// child has left open to others.
+	ownTime = time.Second
+)
+
+// Start starts a child.
+func Start(c Command) (*Process, error) {
+	if role := Requested(); role != "" {
+		return nil, fmt.Errorf("this process was itself started to be %s, but its main does not call local.ChildMain first; add that call", role)
+	}
+	p := &Process{output: osutil.NewLines(c.Output, c.Prefix), grace: c.Grace, supervised: len(c.Run) > 0, ended: make(chan struct{})}
+	if p.supervised {
+		c.Role, c.Orders = supervisor, command{c.Run, c.Grace}
+	}
+	p.role = c.Role
+	orders, err := json.Marshal(c.Orders)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Args) == 0 {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		c.Args = []string{self}
+	}
+	p.cmd = exec.Command(c.Args[0], c.Args[1:]...)
+	p.cmd.Env = append(append(os.Environ(), c.Env...), marker+"="+c.Role)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.WaitDelay = ownTime
+	p.cmd.SysProcAttr = attributes(!p.supervised) // a supervisor has to outlive this process for a moment
+	if err := p.spawn(c.Files); err != nil {
+		return nil, err
+	}
+	_ = p.line.SetWriteDeadline(time.Now().Add(ordersTime))
+	if _, err := p.line.Write(append(orders, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
+		p.Kill(errors.New("it does not take its orders"))
+	} // what else there is shows in how it ends
+	return p, nil
+}
+
+// spawn starts the program with its pipes.
+func (p *Process) spawn(files []*os.File) (err error) {
+	theirs := make([]*os.File, firstFile-lineFile, firstFile-lineFile+len(files))
+	theirs = append(theirs, files...)
+	if theirs[0], p.line, err = os.Pipe(); err == nil {
+		p.Answers, theirs[1], err = os.Pipe()
+	}
+	if err == nil {
+		p.cmd.ExtraFiles = theirs
+		started := make(chan error)
+		go p.watch(started)
+		err = <-started
+	}
+	for _, f := range theirs {
+		_ = f.Close() // nil, too
+	}
+	if err != nil {
+		_ = p.line.Close()
+		_ = p.Answers.Close()
+	}
+	return err
+}
+
+// watch keeps its thread: on Linux a child ends with the thread that started it.
+func (p *Process) watch(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = p.cmd.Wait() // how it ended is in ProcessState
+	p.output.End()
+	close(p.ended)
+}
+
+// PID is the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Ended is closed when the child is gone.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Alive is true until then.
+func (p *Process) Alive() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// EndsWithin waits so long for the child's end.
+func (p *Process) EndsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// endsSoon is for a child to end that has hung up: a few milliseconds, and more on a busy machine.
+const endsSoon = 2 * time.Second
+
+// Greet waits until a child has said what it is to say first. greet's context ends with the
+// child, after within unless that is 0, and with ctx. Where greet fails the child is stopped, and
+// the error says why.
+func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(context.Context) error) error {
+	timely := ctx
+	if within > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no sign of life within %v", within))
+		defer cancel()
+		timely = limited
+	}
+	watched, over := context.WithCancel(timely)
+	defer over()
+	go func() {
+		select {
+		case <-p.ended:
+			over()
+		case <-watched.Done():
+		}
+	}()
+	err := greet(watched)
+	if err == nil {
+		return nil
+	}
+	itself := !p.Alive() || timely.Err() == nil && p.EndsWithin(endsSoon)
+	p.Stop()
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case itself && !p.supervised:
+		return fmt.Errorf("%s did not become %s (%s); its main must call local.ChildMain first", p.cmd.Path, p.role, p.End())
+	case itself || p.Cause() != nil:
+		return errors.New(p.End())
+	}
+	return err
+}
+
+// Kill ends the child at once; the first reason is what End says. One that has ended has no
+// reason any more.
+func (p *Process) Kill(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.Alive() {
+		return
+	}
+	if p.cause == nil {
+		p.cause = why
+	}
+	switch {
+	case !p.supervised:
+		_ = p.cmd.Process.Kill()
+	case !p.hungUp: // who has hung up is being ended
+		_ = p.line.SetWriteDeadline(time.Now().Add(ownTime))
+		_, _ = p.line.Write([]byte(atOnce))
+		p.hangUp(0)
+	}
+}
+
+// HangUp tells the child to end, and kills it when that takes longer than its grace.
+func (p *Process) HangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hangUp(p.grace)
+}
+
+func (p *Process) hangUp(within time.Duration) {
+	if p.hungUp {
+		return
+	}
+	p.hungUp = true
+	_ = p.line.Close()
+	if p.supervised {
+		within += 5 * ownTime // the supervisor has killed the command by then
+	}
+	go func() {
+		if !p.EndsWithin(within) {
+			_ = p.cmd.Process.Kill()
+		}
+	}()
+}
+
+// Stop is HangUp, and waits for the child's end. It may be called more than once.
+func (p *Process) Stop() {
+	p.HangUp()
+	<-p.ended
+	_ = p.Answers.Close()
+}
+
+// Cause is why Kill was called; nil where it was not, or too late.
+func (p *Process) Cause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
+}
+
+// End says how the child ended: why it was killed, or its exit status with the panic or else the
+// last line that it printed.
+func (p *Process) End() string {
+	state := p.cmd.ProcessState
+	switch why := p.Cause(); {
+	case why != nil:
+		return why.Error()
+	case state == nil:
+		return "it ended"
+	}
+	said := state.String()
+	if code := state.ExitCode(); p.supervised && code > exitSignal {
+		said = "signal: " + syscall.Signal(code-exitSignal).String()
+	}
+	if crash := p.output.Crash(); crash != "" {
+		return said + ", " + crash
+	}
+	if last := p.output.Last(); last != "" {
+		return said + ", saying: " + last
+	}
+	return said
+}
+
+// Succeeded is true of a child that has ended as it should.
+func (p *Process) Succeeded() bool { return p.cmd.ProcessState.Success() }

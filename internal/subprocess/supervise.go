@@ -1,0 +1,84 @@
+package subprocess
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// supervisor is the role of those that run the commands of others.
+const supervisor = "a supervisor"
+
+// command is the orders of a supervisor.
+type command struct {
+	Run   []string
+	Grace time.Duration
+}
+
+// Exit codes, as shells have them.
+const (
+	exitMissing = 127
+	exitSignal  = 128 // and more: 128 plus the number of the signal
+)
+
+// Supervise runs a command of others and ends when it does, in a process that was started for
+// that; there it does not return. Elsewhere it does nothing. The main of a program that uses
+// Command.Run calls it first.
+func Supervise() {
+	if Requested() == supervisor {
+		os.Exit(supervise())
+	}
+}
+
+func supervise() int {
+	runtime.LockOSThread() // on Linux the command ends with the thread that started it
+	var o command
+	parent, err := Begin(&o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitMissing
+	}
+	adopt()
+	c := exec.Command(o.Run[0], o.Run[1:]...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = attributes(true)
+	if err := c.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "it could not be started:", err)
+		return exitMissing
+	}
+	kill := func(s syscall.Signal) { _ = syscall.Kill(-c.Process.Pid, s) }
+	over := make(chan struct{})
+	go func() {
+		if parent.Wait() {
+			kill(syscall.SIGTERM)
+			select {
+			case <-over:
+			case <-time.After(o.Grace):
+			}
+		}
+		kill(syscall.SIGKILL)
+	}()
+	err = c.Wait()
+	close(over)
+	kill(syscall.SIGKILL) // what the command has left behind
+	killAdopted()
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		return 1
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitSignal + int(status.Signal())
+	}
+	return exit.ExitCode()
+}
