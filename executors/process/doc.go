@@ -26,17 +26,13 @@
 //
 // Every instance has a command of its own, which is ready when the protocol says
 // that the model is. Batches, health and failures are those of package remote.
-// When the command ends by itself, a batch in flight fails with code
-// "unavailable" and the status and last line of the command; another is
-// started, waiting longer after every failure, and batches wait for it within
-// their time.
+// When the command ends by itself, a batch in flight fails with code "unavailable" and
+// the status and last line of the command, as do all after it: the executor loads the model
+// anew, waiting longer after every failure, also where the command ended while it was idle.
 //
-// Between the executor and the command stands a supervisor: this program, started
-// again (see Supervise). It starts the command in a process group of its own and
-// waits for its end, or for that of the executor, which shows in a pipe. Then it
-// ends the whole group, with SIGTERM first and SIGKILL after a while, and on
-// Linux also what has left the group. So nothing outlives the executor, even one
-// that was killed.
+// The command runs behind a supervisor, as package subprocess has it: nothing of it outlives
+// the executor, even one that was killed.
 //
-// Process groups need a Unix.
+// It is somebody else's program, so that batches go to it by a published protocol, where those
+// to engines of ours (package child) go through memory that both see.
 package process

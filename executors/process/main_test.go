@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -33,9 +34,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	subprocess.Supervise()
 	switch {
-	case Requested():
-		Supervise()
 	case len(os.Args) > 1 && os.Args[1] == served:
 		serve(os.Args[2])
 	case os.Getenv(victim) != "":
@@ -86,7 +86,7 @@ func serve(how string) {
 			end = nil
 		}
 	}
-	fmt.Println("command", os.Getpid(), os.Getenv("OMP_NUM_THREADS"), os.Getenv("HARPAGON_MAX_BATCH"), os.Getenv("HARPAGON_SUPERVISOR"))
+	fmt.Println("command", os.Getpid(), os.Getenv("OMP_NUM_THREADS"), os.Getenv("HARPAGON_MAX_BATCH"), os.Getenv("HARPAGON_CHILD"))
 	l, err := net.Listen("unix", os.Getenv("HARPAGON_SOCKET"))
 	if err != nil {
 		panic(err)

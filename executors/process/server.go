@@ -5,32 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/internal/osutil"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
 
 // server is a command that serves.
 type server struct {
+	*subprocess.Process
 	command string // for errors
 	folder  string // of the socket
-	cmd     *exec.Cmd
-	life    *os.File // its end makes the supervisor end the command
-	output  *osutil.Lines
-	exited  chan struct{} // closed when supervisor and command are gone
 	options *Options
 	model   *remote.Instance
-	closing sync.Once
 }
 
 // start starts the command and waits until its model is ready.
@@ -39,33 +34,15 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("executors/process: a folder for the socket: %w", err)
 	}
-	s := &server{command: m.Module.Command[0], folder: folder, options: o, exited: make(chan struct{})}
-	if err := s.spawn(m); err != nil {
+	s := &server{command: m.Module.Command[0], folder: folder, options: o}
+	if s.Process, err = subprocess.Start(s.says(m)); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, fmt.Errorf("executors/process: starting %s: %w", s.command, err)
 	}
-	begun, cancel := context.WithTimeout(ctx, o.StartTimeout)
-	defer cancel()
-	watched, ended := context.WithCancel(begun)
-	defer ended()
-	go func() { // notices the end of a command that never gets ready
-		select {
-		case <-s.exited:
-			ended()
-		case <-watched.Done():
-		}
-	}()
-	if err := s.attach(watched, m); err != nil {
-		over := !s.alive() // by itself
+	if err := s.Greet(ctx, o.StartTimeout, func(ctx context.Context) error { return s.attach(ctx, m) }); err != nil {
 		s.close()
-		switch {
-		case over:
-			err = s.gone()
-			if strings.Contains(err.Error(), "No module named") || strings.Contains(err.Error(), "No such file") {
-				err = fmt.Errorf("%w; files that the command needs besides those its arguments name are to be named in files = [...]", err)
-			}
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
+		if strings.Contains(err.Error(), "No module named") || strings.Contains(err.Error(), "No such file") {
+			err = fmt.Errorf("%w; files that the command needs besides those its arguments name are to be named in files = [...]", err)
 		}
 		return nil, fmt.Errorf("%s does not serve module %q: %w", s.command, m.Module.Name, err)
 	}
@@ -75,53 +52,23 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 // socket is short: the path of a socket has about a hundred characters.
 func (s *server) socket() string { return filepath.Join(s.folder, "s") }
 
-func (s *server) spawn(m executors.Model) error {
-	theirs, ours, err := os.Pipe()
-	if err != nil {
-		return err
+// says is what the command is told.
+func (s *server) says(m executors.Model) subprocess.Command {
+	named := strings.NewReplacer("{socket}", s.socket(), "{model}", m.Module.Model, "{module}", m.Module.Name)
+	c := subprocess.Command{
+		Args: s.options.Supervisor, Output: s.options.Output, Prefix: "[process " + m.Module.Name + "] ", Grace: s.options.StopTimeout,
+		Env: []string{
+			"HARPAGON_SOCKET=" + s.socket(), "HARPAGON_MODEL=" + m.Module.Model, "HARPAGON_MODULE=" + m.Module.Name,
+			"HARPAGON_MAX_BATCH=" + strconv.Itoa(max(m.MaxBatch, 1)),
+		},
 	}
-	defer theirs.Close()
-	supervisor := s.options.Supervisor
-	if len(supervisor) == 0 {
-		self, err := os.Executable()
-		if err != nil {
-			_ = ours.Close()
-			return err
-		}
-		supervisor = []string{self}
-	}
-	told := map[string]string{"socket": s.socket(), "model": m.Module.Model, "module": m.Module.Name}
-	arguments := append([]string{}, supervisor[1:]...)
 	for _, a := range m.Module.Command {
-		for name, value := range told {
-			a = strings.ReplaceAll(a, "{"+name+"}", value)
-		}
-		arguments = append(arguments, a)
+		c.Run = append(c.Run, named.Replace(a))
 	}
-	s.output = osutil.NewLines(s.options.Output, "[process "+m.Module.Name+"] ")
-	s.cmd = exec.Command(supervisor[0], arguments...)
-	s.cmd.Env = append(os.Environ(), marker+"="+strconv.FormatInt(s.options.StopTimeout.Milliseconds(), 10),
-		offset+"="+strconv.Itoa(len(supervisor)),
-		"HARPAGON_SOCKET="+s.socket(), "HARPAGON_MODEL="+m.Module.Model, "HARPAGON_MODULE="+m.Module.Name,
-		"HARPAGON_MAX_BATCH="+strconv.Itoa(max(m.MaxBatch, 1)))
 	if _, set := os.LookupEnv("OMP_NUM_THREADS"); !set && (m.Hardware == devices.CPU || m.Cores > 0) {
-		s.cmd.Env = append(s.cmd.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(m.Cores, 1)))
+		c.Env = append(c.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(m.Cores, 1)))
 	}
-	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
-	s.cmd.ExtraFiles = []*os.File{theirs}
-	s.cmd.WaitDelay = time.Second // for what a command that is gone has left open
-	s.cmd.SysProcAttr = ownGroup()
-	if err := s.cmd.Start(); err != nil {
-		_ = ours.Close()
-		return err
-	}
-	s.life = ours
-	go func() {
-		_ = s.cmd.Wait() // how it ended is in ProcessState
-		s.output.End()
-		close(s.exited)
-	}()
-	return nil
+	return c
 }
 
 // attach waits until the command serves.
@@ -182,61 +129,14 @@ func (s *server) try(ctx context.Context) (remote.Server, error) {
 	return nil, err
 }
 
-func (s *server) alive() bool {
-	select {
-	case <-s.exited:
-		return false
-	default:
-		return true
-	}
-}
-
-// ends reports whether the command ends by itself about now.
-func (s *server) ends() bool {
-	timer := time.NewTimer(s.options.endTime)
-	defer timer.Stop()
-	select {
-	case <-s.exited:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
 // gone says how the command ended.
-func (s *server) gone() error {
-	how := "it ended"
-	if state := s.cmd.ProcessState; state != nil {
-		how = describe(state.ExitCode())
-	}
-	if line := s.output.Last(); line != "" {
-		how += ", saying: " + line
-	}
-	return fmt.Errorf("%s: %s", s.command, how)
-}
-
-// kill ends the command at once.
-func (s *server) kill() {
-	_, _ = s.life.Write([]byte{0})
-	s.awaitEnd(0)
-}
-
-// awaitEnd waits until the supervisor, which has so much time, has ended the command. Should it
-// fail, it goes too, and on Linux takes the command with it.
-func (s *server) awaitEnd(within time.Duration) {
-	hard := time.AfterFunc(within+5*time.Second, func() { _ = s.cmd.Process.Kill() })
-	<-s.exited
-	hard.Stop()
-}
+func (s *server) gone() error { return fmt.Errorf("%s: %s", s.command, s.End()) }
 
 // close ends the command and frees everything; it may be called more than once.
 func (s *server) close() {
-	s.closing.Do(func() {
-		if s.model != nil {
-			_ = s.model.Close()
-		}
-		_ = s.life.Close()
-		s.awaitEnd(s.options.StopTimeout)
-		_ = os.RemoveAll(s.folder)
-	})
+	if s.model != nil {
+		_ = s.model.Close()
+	}
+	s.Stop()
+	_ = os.RemoveAll(s.folder)
 }

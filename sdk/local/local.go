@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk/local/apart"
@@ -22,9 +21,7 @@ type DeclarationError = system.DeclarationError
 // ChildMain must be called first in main; see system.ChildMain. In a process that Apart
 // started it serves Temporal and does not return.
 func ChildMain() {
-	if apart.Requested() {
-		apart.Serve()
-	}
+	apart.Serve()
 	system.ChildMain()
 }
 
@@ -41,9 +38,6 @@ func Serve(ctx context.Context, doc pipelines.Document, files ...string) (*Syste
 
 // Start starts a system and returns when its pipelines serve.
 func Start(ctx context.Context, o Options) (*System, error) {
-	if apart.Requested() {
-		return nil, errors.New("harpagon: this process was started to run Temporal, but its main does not call local.ChildMain first; add that call, or set Options.Temporal to local.Temporal")
-	}
 	if o.Temporal == nil {
 		o.Temporal = Apart
 	}

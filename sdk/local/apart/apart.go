@@ -51,7 +51,7 @@ const settled = time.Minute
 var retry = executors.Backoff{Min: 500 * time.Millisecond, Max: 30 * time.Second}
 
 // Start starts this program again as a server and returns when that answers; main must call
-// Serve first when Requested, as local.ChildMain does. ctx bounds the start only. A server
+// Serve first, as local.ChildMain does. ctx bounds the start only. A server
 // that ends by itself is started again, at the same addresses.
 func Start(ctx context.Context, o embedded.Options) (_ *Server, err error) {
 	s := &Server{options: o, log: nothing{io.Discard}, kept: make(chan struct{})}
@@ -152,12 +152,12 @@ func (s *Server) Stop() error {
 // role is what a child is to be.
 const role = "a Temporal server"
 
-// Requested is true in a process that Start started.
-func Requested() bool { return subprocess.Requested() == role }
-
-// Serve is a server until whoever started it wants its end or is gone, then the process ends.
-// It does not return.
+// Serve is a server until whoever started it wants its end or is gone, in a process that Start
+// started; there it does not return. Elsewhere it does nothing.
 func Serve() {
+	if subprocess.Requested() != role {
+		return
+	}
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

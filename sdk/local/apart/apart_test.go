@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/sdk/local/apart"
 	"github.com/harpagon/harpagon/sdk/local/embedded"
 )
@@ -24,13 +25,11 @@ import (
 const deaf = "APART_TEST_DEAF"
 
 func TestMain(m *testing.M) {
-	if apart.Requested() {
-		if os.Getenv(deaf) != "" {
-			fmt.Println("panic: hello")
-			os.Exit(3)
-		}
-		apart.Serve()
+	if os.Getenv(deaf) != "" && subprocess.Requested() != "" {
+		fmt.Println("panic: hello")
+		os.Exit(3)
 	}
+	apart.Serve()
 	os.Exit(m.Run())
 }
 

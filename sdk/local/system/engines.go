@@ -1,7 +1,6 @@
 package system
 
 import (
-	"errors"
 	"io"
 	"slices"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/internal/osutil"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -28,9 +28,7 @@ const emulatedDevices = 32
 // In such a child it serves the engine and does not return; elsewhere it does
 // nothing.
 func ChildMain() {
-	if process.Requested() {
-		process.Supervise()
-	}
+	subprocess.Supervise()
 	if child.Requested() {
 		all := []executors.Engine{gorgonia.New()}
 		for _, p := range onnxruntime.Providers() {
@@ -39,9 +37,6 @@ func ChildMain() {
 		child.Serve(all...)
 	}
 }
-
-// errChild is what a child sees whose main did not call ChildMain.
-var errChild = errors.New("harpagon: this process was started to run a network, but its main does not call local.ChildMain first; add that call, or set Options.Command to a program that does")
 
 // Engines are all engines of the project, and those of a program. Networks run in child
 // processes started by command, this program when empty; what they print goes to log.

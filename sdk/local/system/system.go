@@ -23,11 +23,10 @@ import (
 
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
-	"github.com/harpagon/harpagon/executors/child"
 	"github.com/harpagon/harpagon/executors/content"
-	"github.com/harpagon/harpagon/executors/process"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/internal/osutil"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler"
@@ -77,8 +76,8 @@ type System struct {
 // Start starts a system and returns when all its services serve. ctx bounds
 // the start. When the start fails, everything is stopped again.
 func Start(ctx context.Context, o Options) (*System, error) {
-	if child.Requested() || process.Requested() {
-		return nil, errChild
+	if role := subprocess.Requested(); role != "" {
+		return nil, fmt.Errorf("harpagon: this process was started to be %s, but its main does not call local.ChildMain first; add that call, or set Options.Command to a program that does", role)
 	}
 	if o.Environ == nil {
 		o.Environ = os.Environ()
