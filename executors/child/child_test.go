@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -26,9 +25,9 @@ import (
 
 const patience = 10 * time.Second
 
-// quick waits little between attempts.
+// quick is the options of children whose output is kept.
 func quick(out *log) Options {
-	return Options{Output: out, Retry: executors.Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond}}
+	return Options{Output: out}
 }
 
 // log is a writer that several children may share.
@@ -65,7 +64,7 @@ func batch(values ...float32) [][]wire.Tensor {
 	return [][]wire.Tensor{{wire.FromFloat32(values, int64(len(values)))}}
 }
 
-func pid(in *instance) int { return in.process.cmd.Process.Pid }
+func pid(in *instance) int { return in.PID() }
 
 // noLeaks fails when goroutines or files are left behind by f.
 func noLeaks(t *testing.T, f func()) {
@@ -128,7 +127,7 @@ func TestAChildLeadsItsOwnSession(t *testing.T) {
 	assert.Equal(t, pid(in), session)
 }
 
-func TestCrashFailsTheBatchAndTheNextRunStartsAnew(t *testing.T) {
+func TestCrashFailsTheBatchAndAllAfterIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask  float32
 		want []string
@@ -152,10 +151,12 @@ func TestCrashFailsTheBatchAndTheNextRunStartsAnew(t *testing.T) {
 					assert.ErrorContains(t, err, want)
 				}
 				assert.True(t, ended(first))
-				got, err := in.Run(t.Context(), batch(5))
-				require.NoError(t, err)
-				assert.Equal(t, batch(5), got)
-				assert.NotEqual(t, first, pid(in))
+				_, again := in.Run(t.Context(), batch(5)) // who has loaded it is to load it anew
+				require.ErrorIs(t, again, wire.ErrUnavailable)
+				if name != "unavailable" {
+					assert.Equal(t, err, again)
+					assert.Equal(t, err, in.AwaitEnd(t.Context()))
+				}
 				require.NoError(t, in.Close())
 				if name == "panic" {
 					assert.Contains(t, out.String(), "[trial detect] panic: asked to panic\n")
@@ -188,9 +189,8 @@ func TestAHangIsEndedByTheContext(t *testing.T) {
 		assert.ErrorIs(t, err, wire.ErrUnavailable, name)
 		assert.ErrorContains(t, err, "its caller stopped waiting")
 		assert.True(t, ended(first))
-		_, err = in.Run(t.Context(), batch(1))
-		require.NoError(t, err)
 
+		in = load(t, quick(new(log)), nil)
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		_, err = in.Run(ctx, batch(ask))
@@ -205,7 +205,7 @@ func TestAHangIsEndedByTheRunTimeout(t *testing.T) {
 	in := load(t, o, nil)
 	_, err := in.Run(t.Context(), batch(askHang))
 	assert.ErrorIs(t, err, wire.ErrUnavailable)
-	assert.ErrorContains(t, err, `engine "trial" in a child process did not answer within 200ms and was killed`)
+	assert.ErrorContains(t, err, `engine "trial" in a child process: it did not answer within 200ms and was killed`)
 }
 
 func TestCloseEndsABatchInFlight(t *testing.T) {
@@ -219,45 +219,15 @@ func TestCloseEndsABatchInFlight(t *testing.T) {
 
 func TestKilledFromOutside(t *testing.T) {
 	in := load(t, quick(new(log)), nil)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, in.AwaitEnd(over), "it lives")
 	require.NoError(t, syscall.Kill(pid(in), syscall.SIGKILL))
 	_, err := in.Run(t.Context(), batch(1))
 	assert.ErrorIs(t, err, wire.ErrUnavailable)
 	assert.ErrorContains(t, err, "signal: killed")
-	_, err = in.Run(t.Context(), batch(1))
-	assert.NoError(t, err)
-}
-
-func TestGivesUpAfterFailuresInARow(t *testing.T) {
-	fuse := filepath.Join(t.TempDir(), "fuse")
-	require.NoError(t, os.WriteFile(fuse, nil, 0o600))
-	o := quick(new(log))
-	o.MaxAttempts = 3
-	in := load(t, o, map[string]any{"fuse": fuse})
-	require.NoError(t, os.Remove(fuse))
-	_, err := in.Run(t.Context(), batch(askExit))
-	assert.ErrorContains(t, err, "exit status 3")
-	for range 2 {
-		_, err = in.Run(t.Context(), batch(1))
-		require.ErrorIs(t, err, wire.ErrUnavailable)
-		assert.ErrorContains(t, err, "could not be started again")
-		assert.ErrorContains(t, err, "exit status 9")
-	}
-	_, err = in.Run(t.Context(), batch(1))
-	assert.ErrorIs(t, err, wire.ErrUnavailable)
-	assert.ErrorContains(t, err, "failed 3 times in a row")
-}
-
-func TestWaitingForARestartEndsWithTheContext(t *testing.T) {
-	o := quick(new(log))
-	o.Retry = executors.Backoff{Min: time.Hour, Max: time.Hour}
-	in := load(t, o, nil)
-	_, err := in.Run(t.Context(), batch(askPanic))
-	require.Error(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err = in.Run(ctx, batch(1))
-	assert.ErrorIs(t, err, wire.ErrUnavailable)
-	assert.ErrorContains(t, err, "waiting to be started again after")
+	assert.Equal(t, err, in.AwaitEnd(t.Context()))
+	assert.ErrorIs(t, syscall.Kill(pid(in), 0), syscall.ESRCH, "not even a zombie is left")
 }
 
 func TestFailuresToLoad(t *testing.T) {
@@ -272,7 +242,7 @@ func TestFailuresToLoad(t *testing.T) {
 		"hang":          {parameters: map[string]any{"load": "hang"}, change: func(o *Options) { o.LoadTimeout = 200 * time.Millisecond }, want: []string{"did not answer within 200ms"}},
 		"engine":        {inner: "tpu", want: []string{`serves no engine "tpu"`}},
 		"no program":    {change: func(o *Options) { o.Command = []string{"/nonexistent"} }, want: []string{"/nonexistent"}},
-		"other program": {change: func(o *Options) { o.Command = []string{"true"} }, want: []string{"exit status 0", "must call child.Serve first"}},
+		"other program": {change: func(o *Options) { o.Command = []string{"true"} }, want: []string{"exit status 0", "must call local.ChildMain first"}},
 		"deaf":          {change: func(o *Options) { o.Env, o.StartTimeout = []string{"CHILD_TEST_DEAF=1"}, 300*time.Millisecond }, want: []string{"no sign of life within 300ms"}},
 		"rude":          {change: func(o *Options) { o.Env = []string{"CHILD_TEST_RUDE=1"} }, want: []string{"panic: not today"}},
 	} {
@@ -302,12 +272,6 @@ func TestLoadingEndsWithTheContext(t *testing.T) {
 		_, err := New("trial", quick(new(log))).Load(ctx, model(map[string]any{"load": "hang"}))
 		assert.Error(t, err)
 	})
-}
-
-func TestAChildOfAChildIsRefused(t *testing.T) {
-	t.Setenv(marker, "trial")
-	_, err := New("trial", Options{}).Load(t.Context(), model(nil))
-	assert.ErrorContains(t, err, "call child.Serve first in main")
 }
 
 func TestMessagesAreBounded(t *testing.T) {

@@ -15,25 +15,19 @@
 // # What a crash does
 //
 // The batch in flight fails with a *wire.Error of code "unavailable" that names
-// the engine, the module, the exit status and the panic. Nothing else happens
-// by itself: whoever holds the instance either closes it and loads anew, as an
-// executor does, or calls Run again, which then starts and loads a new child
-// first. Such a Run waits within its context, longer after every failure; after
-// several failures to load in a row the instance stays unavailable.
-//
-// Instances that were loaded together are gone together: the next batch of any of
-// them starts a child that loads all.
+// the engine, the module, the exit status and the panic or last line, and so does all that
+// is asked of the instance later, and of those that were loaded together with it: whoever
+// holds it closes it and loads anew, as an executor does.
 //
 // A batch that outlasts its context or Options.RunTimeout is ended by killing
 // the child, since nothing else stops a computation that hangs.
 //
 // # The line between the two
 //
-// Two pipes carry frames: a length and a kind in 5 bytes, then the body. Models
-// and signatures are JSON, batches and results the heads of their tensors. A
-// third pipe carries nothing: the child ends when it closes, which it does with
-// the parent, even while a batch runs. On Linux the kernel is told to do the
-// same. What the child prints is forwarded line by line.
+// The child is started as package subprocess has it: it ends with its parent, even while a batch
+// runs, and what it prints is forwarded line by line. Requests come in a pipe of their own, and are
+// answered: frames of a length and a kind in 5 bytes, then the body. Models
+// and signatures are JSON, batches and results the heads of their tensors.
 //
 // The data of the tensors lie in memory that both see, batches in one half and
 // results in the other; the frames say where. A child holds at most two batches,
@@ -46,6 +40,4 @@
 // outputs, as in one process. The child's death shows in the pipe, at once.
 // Where a system has no such memory, or Options.Pipe asks for it, tensors follow
 // their heads through the pipes.
-//
-// Child processes need inherited files, which Windows does not offer.
 package child

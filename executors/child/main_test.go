@@ -62,13 +62,6 @@ func (trial) Load(_ context.Context, m executors.Model) (executors.Instance, err
 	case "hang":
 		time.Sleep(time.Hour)
 	}
-	// With a fuse, the model loads only as long as the file is there.
-	if fuse, ok := m.Module.Parameters["fuse"].(string); ok {
-		if _, err := os.Stat(fuse); err != nil {
-			fmt.Println("the fuse is out")
-			os.Exit(9)
-		}
-	}
 	return &trialInstance{name: m.Module.Name}, nil
 }
 
@@ -129,7 +122,7 @@ func beParent() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println(in.(*instance).process.cmd.Process.Pid)
+	fmt.Println(in.(*instance).PID())
 	_, _ = in.Run(context.Background(), [][]wire.Tensor{{wire.FromFloat32([]float32{askHang}, 1)}})
 	os.Exit(1)
 }

@@ -28,7 +28,7 @@ var runKinds = [maxHeld]kind{kindRun, kindNext}
 
 // protocol is the number of this version of the frames. Both sides are the same
 // program unless Options.Command says otherwise.
-const protocol = 4
+const protocol = 5
 
 const headerSize = 5
 

@@ -6,177 +6,141 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
-	"github.com/harpagon/harpagon/internal/osutil"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/wire"
 )
 
 // process is a child that has said hello. call is used by one goroutine at a
 // time, and before any batch; everything else by any.
 type process struct {
+	*subprocess.Process
 	engine, module string
-	device         string // empty for any
 	options        *Options
 	word           hello
 
-	cmd      *exec.Cmd
-	output   *osutil.Lines
 	requests *os.File
-	replies  *os.File
-	life     *os.File
 	in       reader
 	shared   *shared // nil where there is none, or the child does not see it
 	line     line
 
-	exited    chan struct{} // closed when the child is gone and its output read
-	timer     *time.Timer   // kills the child when a call takes too long
-	late      atomic.Bool   // the timer has
-	givenUp   atomic.Bool   // the caller's context has ended and killed it
-	lineEnded sync.Once
+	loaded []loadReply  // what was said of each model
+	open   atomic.Int32 // instances that have not been closed
 }
 
 // start starts a child and waits for its hello.
 func start(ctx context.Context, engine, module, device string, o *Options) (*process, error) {
-	if Requested() {
-		return nil, errors.New("child: this process was itself started to serve an engine; call child.Serve first in main when child.Requested()")
+	p := &process{engine: engine, module: module, options: o}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("child: %w", err)
 	}
-	p := &process{engine: engine, module: module, device: device, options: o, exited: make(chan struct{})}
-	if err := p.spawn(); err != nil {
+	p.requests = ours
+	files := []*os.File{theirs}
+	if !o.Pipe {
+		if s, file, err := newShared(o.MaxMessage); err == nil { // or tensors take the pipes
+			p.shared = s
+			files = append(files, file)
+		}
+	}
+	p.Process, err = subprocess.Start(subprocess.Command{
+		Role: role, Args: o.Command, Env: environment(os.Environ(), o.Env, device), Files: files,
+		Output: o.Output, Prefix: fmt.Sprintf("[%s %s] ", engine, module), Grace: o.CloseTimeout,
+	})
+	if err != nil {
+		p.free()
 		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
 	}
-	p.timer = time.AfterFunc(o.StartTimeout, p.tooLate)
-	stop := context.AfterFunc(ctx, p.abandon)
+	p.in = reader{from: bufio.NewReaderSize(p.Answers, readSize), most: o.MaxMessage}
+	if err := p.Greet(ctx, o.StartTimeout, p.greet); err != nil {
+		p.free()
+		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
+	}
+	return p, nil
+}
+
+func (p *process) greet(context.Context) error {
 	k, body, err := p.in.read()
-	stop()
-	p.timer.Stop()
-	if err == nil && k == kindHello {
-		err = json.Unmarshal(body, &p.word)
+	switch {
+	case err != nil:
+		return err
+	case k != kindHello:
+		return fmt.Errorf("its first frame is of kind %d", k)
 	}
-	if err == nil && p.word.Protocol != protocol {
-		err = fmt.Errorf("it speaks version %d of the protocol, not %d", p.word.Protocol, protocol)
+	if err := json.Unmarshal(body, &p.word); err != nil {
+		return err
 	}
-	if err == nil {
-		return p, nil
+	if p.word.Protocol != protocol {
+		return fmt.Errorf("it speaks version %d of the protocol, not %d", p.word.Protocol, protocol)
 	}
-	p.kill()
-	p.close()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, context.Cause(ctx))
-	}
-	reason := p.end()
-	if p.late.Load() {
-		reason = fmt.Sprintf("no sign of life within %v", o.StartTimeout)
-	}
-	return nil, fmt.Errorf("child: %s did not become a process for engine %q (%s); its main must call child.Serve first when child.Requested()",
-		p.cmd.Path, engine, reason)
+	return nil
 }
 
-// spawn starts the program with its pipes. The goroutine that watches it keeps
-// its thread, because on Linux the child ends with the thread that started it.
-func (p *process) spawn() error {
-	command := p.options.Command
-	if len(command) == 0 {
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		command = []string{self}
-	}
-	theirs, err := p.connect()
-	if err == nil {
-		p.output = osutil.NewLines(p.options.Output, fmt.Sprintf("[%s %s] ", p.engine, p.module))
-		p.cmd = exec.Command(command[0], command[1:]...)
-		p.cmd.Env = environment(os.Environ(), p.options.Env, p.engine, p.device)
-		p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-		p.cmd.ExtraFiles = theirs
-		p.cmd.WaitDelay = p.options.CloseTimeout
-		endWithParent(p.cmd)
-		started := make(chan error)
-		go p.watch(started)
-		err = <-started
-	}
-	for _, f := range theirs {
-		_ = f.Close()
-	}
-	if err != nil {
-		p.hangUp()
-		p.shared.close()
-	}
-	return err
-}
-
-// environment of a child. Its C library is asked for huge pages, unless it was
-// told something else already: an engine reads all its weights for every batch,
+// environment is what a child has beside ours. Its C library is asked for huge pages, unless
+// it was told something else already: an engine reads all its weights for every batch,
 // and this makes up for what the way to another process costs. Where it is to
 // run on a GPU, it sees that one only.
-func environment(ours, own []string, engine, device string) []string {
+func environment(ours, own []string, device string) []string {
 	const tunables, hugePages = "GLIBC_TUNABLES=", "glibc.malloc.hugetlb=1"
-	env := append(slices.Clone(ours), "GOMAXPROCS=1")
+	env := []string{"GOMAXPROCS=1"}
 	if !slices.ContainsFunc(ours, func(v string) bool { return strings.HasPrefix(v, tunables) }) {
 		env = append(env, tunables+hugePages)
 	}
 	if gpu := devices.Visible(device); gpu != "" {
 		env = append(env, "CUDA_VISIBLE_DEVICES="+gpu)
 	}
-	return append(append(env, own...), marker+"="+engine)
+	return append(env, own...)
 }
 
 // readSize holds the frames of most batches, whose data lie elsewhere.
 const readSize = 16 << 10
 
-// connect makes the pipes and, where that can be had, the shared memory, and
-// returns the child's ends in the order of its files.
-func (p *process) connect() (theirs []*os.File, err error) {
-	for i := range lifeFile - requestFile + 1 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return theirs, err
-		}
-		widen(w)
-		switch requestFile + i {
-		case requestFile:
-			p.requests, theirs = w, append(theirs, r)
-		case replyFile:
-			p.replies, theirs = r, append(theirs, w)
-		case lifeFile:
-			p.life, theirs = w, append(theirs, r)
-		}
-	}
-	p.in = reader{from: bufio.NewReaderSize(p.replies, readSize), most: p.options.MaxMessage}
-	if p.options.Pipe {
-		return theirs, nil
-	}
-	s, file, err := newShared(p.options.MaxMessage)
+// load loads a model in the child.
+func (p *process) load(ctx context.Context, m *executors.Model) error {
+	body, err := json.Marshal(loadRequest{Engine: p.engine, Model: *m, MaxMessage: p.options.MaxMessage, Shared: p.shared.size()})
 	if err != nil {
-		return theirs, nil // tensors take the pipes
+		return fmt.Errorf("child: module %q: %w", m.Module.Name, err)
 	}
-	p.shared = s
-	return append(theirs, file), nil
+	k, body, err := p.call(ctx, p.options.LoadTimeout, append(startFrame(nil, kindLoad), body...))
+	if err == nil && p.Cause() != nil {
+		err = io.EOF
+	}
+	if err != nil {
+		e := p.gone(ctx, err)
+		e.Reason = fmt.Sprintf("loading module %q: %s", m.Module.Name, e.Reason)
+		return e
+	}
+	switch k {
+	case kindFailed:
+		e := failure(body)
+		if e.Code == wire.CodeInternal && e.Stage == "" {
+			return errors.New(e.Reason)
+		}
+		return e
+	case kindLoaded:
+		var reply loadReply
+		err := json.Unmarshal(body, &reply)
+		p.loaded = append(p.loaded, reply)
+		return err
+	}
+	return fmt.Errorf("child: a frame of kind %d in answer to a model", k)
 }
 
-func (p *process) watch(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	restore := sleepLoosely()
-	err := p.cmd.Start()
-	restore()
-	started <- err
-	if err != nil {
-		return
+func failure(body []byte) *wire.Error {
+	e := new(wire.Error)
+	if err := json.Unmarshal(body, e); err != nil {
+		return wire.Errorf(wire.CodeInternal, "", "child: a damaged error: %v", err)
 	}
-	_ = p.cmd.Wait() // how it ended is in ProcessState
-	p.output.End()
-	close(p.exited)
+	return e
 }
 
 // call sends a frame and reads the answer. An error means that the child is
@@ -193,98 +157,62 @@ func (p *process) call(ctx context.Context, within time.Duration, frame []byte) 
 	return k, body, err
 }
 
+// late is why a child was killed that took longer.
+type late time.Duration
+
+func (d late) Error() string {
+	return fmt.Sprintf("it did not answer within %v and was killed", time.Duration(d))
+}
+
 // timed kills the child should what is done with it take too long, or its caller
 // stop waiting.
 func (p *process) timed(ctx context.Context, within time.Duration, do func() error) error {
-	p.timer.Reset(within)
-	stop := context.AfterFunc(ctx, p.abandon)
-	err := do()
-	// What could not be stopped kills the child, even after its answer.
-	if !p.timer.Stop() {
-		p.late.Store(true)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, late(within))
+	defer cancel()
+	kill := func() {
+		why := context.Cause(ctx)
+		if _, ok := why.(late); !ok {
+			why = fmt.Errorf("it was killed because its caller stopped waiting: %w", why)
+		}
+		p.Kill(why)
 	}
+	stop := context.AfterFunc(ctx, kill)
+	err := do()
 	if !stop() {
-		p.givenUp.Store(true)
+		kill() // even after its answer
 	}
 	return err
 }
 
 // gone says why a call failed, after waiting for the end of the child.
-func (p *process) gone(ctx context.Context, within time.Duration, err error) *wire.Error {
-	doing := fmt.Sprintf("engine %q in a child process", p.engine)
-	if errors.Is(err, errTooLarge) || p.alive() && !endOfLine(err) {
-		p.kill()
-		<-p.exited
-		return wire.Errorf(wire.CodeUnavailable, p.module, "%s: %v", doing, err)
+func (p *process) gone(ctx context.Context, err error) *wire.Error {
+	if errors.Is(err, errTooLarge) || !endOfLine(err) {
+		p.Kill(err)
 	}
-	p.waitOrKill()
-	switch {
-	case p.late.Load():
-		return wire.Errorf(wire.CodeUnavailable, p.module, "%s did not answer within %v and was killed", doing, within)
-	case p.givenUp.Load():
-		code := wire.CodeUnavailable
-		if errors.Is(ctx.Err(), context.Canceled) {
-			code = wire.CodeCanceled
-		}
-		return wire.Errorf(code, p.module, "%s was killed because its caller stopped waiting: %v", doing, context.Cause(ctx))
+	p.close()
+	e := p.ended()
+	if p.Cause() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		e.Code = wire.CodeCanceled
 	}
-	return wire.Errorf(wire.CodeUnavailable, p.module, "%s ended while it computed: %s", doing, p.end())
+	return e
 }
 
-// dead is true when the child has been told to die although it answered.
-func (p *process) dead() bool { return p.late.Load() || p.givenUp.Load() }
+// ended is the error of whatever is asked of a child that is gone.
+func (p *process) ended() *wire.Error { return p.unavailable(p.End()) }
 
-func (p *process) alive() bool {
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
-}
-
-// end is the exit status, with the panic where one was printed.
-func (p *process) end() string {
-	s := "it ended"
-	if p.cmd.ProcessState != nil {
-		s = p.cmd.ProcessState.String()
-	}
-	if crash := p.output.Crash(); crash != "" {
-		s += ", " + crash
-	}
-	return s
-}
-
-func (p *process) tooLate() { p.late.Store(true); p.kill() }
-func (p *process) abandon() { p.givenUp.Store(true); p.kill() }
-func (p *process) kill()    { _ = p.cmd.Process.Kill() }
-
-// hangUp closes the line, which tells the child to end.
-func (p *process) hangUp() {
-	p.lineEnded.Do(func() {
-		for _, f := range []*os.File{p.life, p.requests, p.replies} {
-			if f != nil {
-				_ = f.Close()
-			}
-		}
-	})
-}
-
-// waitOrKill waits for a child that is about to end, and makes sure that it does.
-func (p *process) waitOrKill() {
-	timer := time.AfterFunc(p.options.CloseTimeout, p.kill)
-	<-p.exited
-	timer.Stop()
+func (p *process) unavailable(why string) *wire.Error {
+	return wire.Errorf(wire.CodeUnavailable, p.module, "engine %q in a child process: %s", p.engine, why)
 }
 
 // close ends the child and frees everything; it may be called more than once.
 func (p *process) close() {
-	p.hangUp()
-	p.waitOrKill()
+	p.Stop()
+	p.free()
+}
+
+func (p *process) free() {
+	_ = p.requests.Close()
 	p.shared.close()
-	if p.timer != nil {
-		p.timer.Stop()
-	}
 }
 
 // version of an engine that the child serves; ok is false when there is none.

@@ -9,43 +9,37 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 
 	"github.com/harpagon/harpagon/executors"
+	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/wire"
 )
 
-// marker is the environment variable that tells a program to serve an engine.
-const marker = "HARPAGON_ENGINE_CHILD"
+// role is what a child is to be.
+const role = "the process of an engine"
 
-// The files that a child inherits, after its standard three.
+// The files that a child inherits.
 const (
-	requestFile = 3 // frames from the parent
-	replyFile   = 4 // frames to the parent
-	lifeFile    = 5 // carries nothing; closes with the parent
-	memoryFile  = 6 // shared memory, where there is any
+	requestFile = 0 // frames from the parent; those to it are answers
+	memoryFile  = 1 // shared memory, where there is any
 )
 
 // Requested is true in a process that was started to serve an engine.
-func Requested() bool { return os.Getenv(marker) != "" }
+func Requested() bool { return subprocess.Requested() == role }
 
 // Serve answers the parent with one of the engines and ends the process when
 // the parent closes or is gone. It does not return. Panics of the engine are
 // left alone: they end the process, and the parent reports them.
 func Serve(engines ...executors.Engine) {
-	_ = os.Unsetenv(marker)
-	for fd := requestFile; fd <= memoryFile; fd++ {
-		keepToItself(fd) // or the parent would not see the end of this process
+	parent, err := subprocess.Begin(nil)
+	if err == nil {
+		go func() {
+			parent.Wait()
+			os.Exit(0) // also while a batch runs
+		}()
+		err = serve(parent, engines)
 	}
-	// A Ctrl-C in a terminal reaches the whole group; when to end is for the
-	// parent to say, which may want to drain first.
-	signal.Ignore(os.Interrupt)
-	go func() {
-		_, _ = os.NewFile(lifeFile, "life").Read(make([]byte, 1))
-		os.Exit(0)
-	}()
-	err := serve(os.NewFile(requestFile, "requests"), os.NewFile(replyFile, "replies"), engines)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -55,6 +49,7 @@ func Serve(engines ...executors.Engine) {
 
 // server is the child's side of the line.
 type server struct {
+	parent  *subprocess.Parent
 	engines []executors.Engine
 	in      reader
 	out     io.Writer
@@ -65,8 +60,9 @@ type server struct {
 	shared  *shared // nil where there is none
 }
 
-func serve(in io.Reader, out io.Writer, engines []executors.Engine) error {
-	s := server{engines: engines, out: out, in: reader{from: bufio.NewReaderSize(in, readSize), most: defaultMaxMessage, reuse: true}}
+func serve(parent *subprocess.Parent, engines []executors.Engine) error {
+	in, out := parent.File(requestFile), parent.Answers
+	s := server{parent: parent, engines: engines, out: out, in: reader{from: bufio.NewReaderSize(in, readSize), most: defaultMaxMessage, reuse: true}}
 	word := hello{Protocol: protocol}
 	for _, e := range engines {
 		word.Engines = append(word.Engines, engineInfo{e.Name(), e.Version()})
@@ -112,7 +108,7 @@ func (s *server) load(body []byte) error {
 	}
 	s.models = append(s.models, instance)
 	if request.Shared > 0 && s.shared == nil {
-		s.shared, _ = openShared(memoryFile, request.Shared) // without it, tensors take the pipes
+		s.shared, _ = openShared(int(s.parent.File(memoryFile).Fd()), request.Shared) // without it, tensors take the pipes
 	}
 	if s.shared != nil {
 		s.parser.shared = s.shared.all

@@ -45,10 +45,17 @@ func TestModelsTogetherShareAChild(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		assert.Equal(t, "kind", failed.Stage)
 		_, err = third.Run(t.Context(), batch(7))
-		require.NoError(t, err, "all are loaded anew")
-		assert.NotEqual(t, child, pid(first))
-		child = pid(first)
+		require.ErrorIs(t, err, wire.ErrUnavailable)
+		require.ErrorAs(t, err, &failed)
+		assert.Equal(t, "colour", failed.Stage)
+		for _, in := range all {
+			require.NoError(t, in.Close())
+		}
 
+		all, err = executors.LoadTogether(t.Context(), e, models)
+		require.NoError(t, err)
+		first, second, third = all[0].(*instance), all[1].(*instance), all[2].(*instance)
+		child = pid(third)
 		require.NoError(t, first.Close())
 		require.NoError(t, first.Close())
 		_, err = first.Run(t.Context(), batch(1))

@@ -1,6 +1,6 @@
 // Package osutil is what the rooms need of the operating system beyond Go's library:
 // processors, short sleeps, files that are written whole, files that others name, and
-// what processes print.
+// logs.
 //
 // # Processors
 //
@@ -37,13 +37,9 @@
 // ReplaceFile writes files whole or not at all: on a disk that is full, in a folder that
 // may only be read and in a process that is killed, what was there before stays.
 //
-// # What processes print
+// # Logs
 //
-// Lines forwards what a process prints, and Log keeps it up to a bound.
-//
-// Engines run in child processes and commands of users run beside them; both
-// print to the standard error of the worker, line by line behind the name of who
-// prints, and what they printed last is the best reason for why they ended.
+// Log keeps what is printed up to a bound.
 //
 // # Files that others name
 //

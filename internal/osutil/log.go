@@ -1,11 +1,9 @@
 package osutil
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"sync"
 )
 
@@ -113,82 +111,4 @@ func RemoveLog(path string) error {
 		}
 	}
 	return nil
-}
-
-// longestLine is forwarded in one piece; longer ones are cut.
-const longestLine = 8 << 10
-
-// Lines forwards what is written to it, line by line.
-type Lines struct {
-	to     io.Writer
-	prefix string
-
-	mu    sync.Mutex
-	part  []byte // of a line
-	last  string
-	crash string
-}
-
-// NewLines forwards lines behind a prefix; nil means to os.Stderr.
-func NewLines(to io.Writer, prefix string) *Lines {
-	if to == nil {
-		to = os.Stderr
-	}
-	return &Lines{to: to, prefix: prefix}
-}
-
-// Write never fails: a process must not stop because nobody listens.
-func (l *Lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(p)
-	for {
-		line, rest, found := bytes.Cut(p, []byte{'\n'})
-		l.part = append(l.part, line...)
-		if !found {
-			break
-		}
-		l.flush()
-		p = rest
-	}
-	if len(l.part) > longestLine {
-		l.flush()
-	}
-	return n, nil
-}
-
-func (l *Lines) flush() {
-	line := strings.TrimRight(string(l.part), "\r")
-	l.part = l.part[:0]
-	if strings.TrimSpace(line) != "" {
-		l.last = line
-	}
-	if l.crash == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
-		l.crash = line
-	}
-	_, _ = io.WriteString(l.to, l.prefix+line+"\n")
-}
-
-// End forwards a last line without line break.
-func (l *Lines) End() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.part) > 0 {
-		l.flush()
-	}
-}
-
-// Last is the last line with text.
-func (l *Lines) Last() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.last
-}
-
-// Crash is the first line by which a Go program says that it panics or that its
-// runtime gives up; empty where none did.
-func (l *Lines) Crash() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.crash
 }

@@ -32,12 +32,15 @@ type Parent struct {
 	line *json.Decoder
 }
 
-// Begin makes a process that was Requested a child, and reads its orders.
+// Begin makes a process that was Requested a child, and reads its orders; nil is for none.
 func Begin(orders any) (*Parent, error) {
 	_ = os.Unsetenv(marker)
 	// Handled and not ignored, which what this process starts would inherit.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	p := &Parent{Answers: inherited(answerFile), line: json.NewDecoder(inherited(lineFile))}
+	if orders == nil {
+		orders = new(any)
+	}
 	if err := p.line.Decode(orders); err != nil {
 		return nil, fmt.Errorf("subprocess: the orders of a child: %w", err)
 	}

@@ -36,8 +36,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/harpagon/harpagon/internal/osutil"
 )
 
 // Command says what is started.
@@ -59,7 +57,7 @@ type Process struct {
 
 	cmd        *exec.Cmd
 	line       *os.File // to the child
-	output     *osutil.Lines
+	output     *lines
 	role       string
 	grace      time.Duration
 	supervised bool
@@ -84,7 +82,7 @@ func Start(c Command) (*Process, error) {
 	if role := Requested(); role != "" {
 		return nil, fmt.Errorf("this process was itself started to be %s, but its main does not call local.ChildMain first; add that call", role)
 	}
-	p := &Process{output: osutil.NewLines(c.Output, c.Prefix), grace: c.Grace, supervised: len(c.Run) > 0, ended: make(chan struct{})}
+	p := &Process{output: newLines(c.Output, c.Prefix), grace: c.Grace, supervised: len(c.Run) > 0, ended: make(chan struct{})}
 	if p.supervised {
 		c.Role, c.Orders = supervisor, command{c.Run, c.Grace}
 	}
@@ -184,8 +182,8 @@ func (p *Process) EndsWithin(d time.Duration) bool {
 const endsSoon = 2 * time.Second
 
 // Greet waits until a child has said what it is to say first. greet's context ends with the
-// child, after within unless that is 0, and with ctx. Where greet fails the child is stopped, and
-// the error says why.
+// child, after within unless that is 0, and with ctx, and then a child of ours, which has nothing to
+// lose yet, is killed. Where greet fails the child is stopped, and the error says why.
 func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(context.Context) error) error {
 	timely := ctx
 	if within > 0 {
@@ -202,6 +200,9 @@ func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(co
 		case <-watched.Done():
 		}
 	}()
+	if !p.supervised {
+		defer context.AfterFunc(watched, func() { p.Kill(context.Cause(watched)) })()
+	}
 	err := greet(watched)
 	if err == nil {
 		return nil

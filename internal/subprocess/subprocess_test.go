@@ -147,8 +147,7 @@ func TestWhoDoesNotGreet(t *testing.T) {
 		c.command.Output = io.Discard
 		p, err := Start(c.command)
 		require.NoError(t, err)
-		err = p.Greet(c.ctx, c.within, func(ctx context.Context) error {
-			defer context.AfterFunc(ctx, func() { p.Kill(context.Cause(ctx)) })()
+		err = p.Greet(c.ctx, c.within, func(context.Context) error {
 			_, err := p.Answers.Read(make([]byte, 1))
 			return err
 		})

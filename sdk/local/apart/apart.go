@@ -199,10 +199,7 @@ func (s *Server) spawn(ctx context.Context) (p *subprocess.Process, w word, err 
 	}
 	p, err = subprocess.Start(subprocess.Command{Role: role, Orders: o, Output: s.log, Grace: stopWithin})
 	if err == nil {
-		err = p.Greet(ctx, 0, func(ctx context.Context) error {
-			defer context.AfterFunc(ctx, func() { p.Kill(context.Cause(ctx)) })()
-			return json.NewDecoder(p.Answers).Decode(&w)
-		})
+		err = p.Greet(ctx, 0, func(context.Context) error { return json.NewDecoder(p.Answers).Decode(&w) })
 	}
 	switch {
 	case err != nil:
