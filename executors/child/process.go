@@ -157,29 +157,22 @@ func (p *process) call(ctx context.Context, within time.Duration, frame []byte) 
 	return k, body, err
 }
 
-// late is why a child was killed that took longer.
-type late time.Duration
-
-func (d late) Error() string {
-	return fmt.Sprintf("it did not answer within %v and was killed", time.Duration(d))
-}
-
 // timed kills the child should what is done with it take too long, or its caller
 // stop waiting.
 func (p *process) timed(ctx context.Context, within time.Duration, do func() error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, late(within))
-	defer cancel()
-	kill := func() {
-		why := context.Cause(ctx)
-		if _, ok := why.(late); !ok {
-			why = fmt.Errorf("it was killed because its caller stopped waiting: %w", why)
-		}
-		p.Kill(why)
+	late := func() { p.Kill(fmt.Errorf("it did not answer within %v and was killed", within)) }
+	abandoned := func() {
+		p.Kill(fmt.Errorf("it was killed because its caller stopped waiting: %w", context.Cause(ctx)))
 	}
-	stop := context.AfterFunc(ctx, kill)
+	timer := time.AfterFunc(within, late)
+	stop := context.AfterFunc(ctx, abandoned)
 	err := do()
+	// What could not be stopped kills the child, even after its answer.
+	if !timer.Stop() {
+		late()
+	}
 	if !stop() {
-		kill() // even after its answer
+		abandoned()
 	}
 	return err
 }
