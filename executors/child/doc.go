@@ -26,18 +26,18 @@
 //
 // The child is started as package subprocess has it: it ends with its parent, even while a batch
 // runs, and what it prints is forwarded line by line. Requests come in a pipe of their own, and are
-// answered: frames of a length and a kind in 5 bytes, then the body. Models
-// and signatures are JSON, batches and results the heads of their tensors.
+// answered. Models and signatures are JSON.
 //
 // The data of the tensors lie in memory that both see, batches in one half and
-// results in the other; the frames say where. A child holds at most two batches,
+// results in the other; the messages say where (heads). A child holds at most two batches,
 // the one that it computes and the next (instance.go), and each has parts of both
 // halves for itself, so that they need no locks or turns: the parent writes the one
-// before it sends a frame, and has copied what it wants of the other before it
+// before it sends a message, and has copied what it wants of the other before it
 // uses the parts again. All rows of an input lie together and batches of one shape always at the
 // same places, so that an engine that is an executors.Placer reads and writes
 // them where they lie. A batch then costs one copy of its inputs and one of its
 // outputs, as in one process. The child's death shows in the pipe, at once.
-// Where a system has no such memory, or Options.Pipe asks for it, tensors follow
-// their heads through the pipes.
+//
+// The messages have a codec of their own: with encoding/gob a batch of one row of 1 kB, there and
+// back, took 46 µs of processor time where it takes 28.
 package child

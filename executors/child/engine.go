@@ -85,10 +85,6 @@ func (e *engine) LoadTogether(ctx context.Context, all []executors.Model) ([]exe
 		}
 		instances[i] = &instance{process: p, at: i, module: all[i].Module.Name}
 	}
-	if !p.loaded[0].Shared {
-		p.shared.close()
-		p.shared = nil
-	}
 	return instances, nil
 }
 
@@ -112,7 +108,6 @@ type Options struct {
 
 	MaxMessage int    // bytes of one batch or result; 0 means 256 MiB
 	Version    string // of the inner engine; empty: a child is asked once
-	Pipe       bool   // send tensors through the pipes even where memory can be shared
 }
 
 // The defaults of Options.
@@ -149,15 +144,15 @@ type hello struct {
 
 type engineInfo struct{ Name, Version string }
 
+// orders of a child.
+type orders struct{ MaxMessage int }
+
 type loadRequest struct {
-	Engine     string
-	Model      executors.Model
-	MaxMessage int
-	Shared     int // bytes of the shared memory; 0: there is none
+	Engine string
+	Model  executors.Model
 }
 
 type loadReply struct {
 	Signature pipelines.Signature
 	Memory    int64
-	Shared    bool // the child sees the shared memory
 }

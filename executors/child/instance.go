@@ -2,9 +2,7 @@ package child
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -70,7 +68,11 @@ func (in *instance) Stage(items [][]wire.Tensor) (func(context.Context) ([][]wir
 
 // check reports what is wrong before anything is sent.
 func (in *instance) check(items [][]wire.Tensor) error {
-	switch n := itemsSize(items, nil); {
+	n := 0
+	for _, item := range items {
+		n += int(wire.DataSize(item))
+	}
+	switch {
 	case in.closed.Load():
 		return in.named(in.unavailable("it has been closed"))
 	case !in.Alive():
@@ -91,17 +93,17 @@ func (in *instance) answer(ctx context.Context, h *held, err error) ([][]wire.Te
 	case err != nil:
 		return nil, in.named(in.gone(ctx, err))
 	}
-	e := wire.Errorf(wire.CodeUnavailable, "", "child: a frame of kind %d in answer to a batch", h.kind)
+	e := wire.Errorf(wire.CodeUnavailable, "", "child: a message of kind %d in answer to a batch", h.answer.kind)
 	switch {
-	case h.kind == kindResult && h.damaged == nil:
+	case h.answer.kind == kindResult && h.damaged == nil:
 		if in.Cause() != nil { // the answer came as the child was being killed
 			in.close()
 		}
 		return h.results, nil
-	case h.kind == kindResult:
+	case h.answer.kind == kindResult:
 		e.Reason = h.damaged.Error()
-	case h.kind == kindFailed:
-		e = failure(h.body)
+	case h.answer.kind == kindFailed:
+		e = h.answer.failure()
 	}
 	if e.Code == wire.CodeUnavailable || in.Cause() != nil {
 		in.close()
@@ -128,11 +130,6 @@ func (in *instance) Close() error {
 	return nil
 }
 
-// endOfLine is true for the errors that the end of the other side causes.
-func endOfLine(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrClosed) || isBroken(err)
-}
-
 // maxHeld is how many batches a child holds at most: the one that it computes, and
 // the next.
 const maxHeld = 2
@@ -145,77 +142,50 @@ var errFull = errors.New("child: a batch is computed and another waits")
 type line struct {
 	reading sync.Mutex // by one at a time, who also reads the answers of others
 
-	mu      sync.Mutex // of what follows, and of sending; may be taken while reading is held
-	queue   []*held
-	buffers [maxHeld]frameBuffer
+	mu    sync.Mutex // of what follows, and of sending; may be taken while reading is held
+	queue []*held
+	taken [maxHeld]bool // parts
 }
 
-// held is a batch that the child has been sent. What is not its part and buffer is
+// held is a batch that the child has been sent. What is not its part and size is
 // under line.reading.
 type held struct {
-	part    int
-	done    bool // it is answered
-	kind    kind
-	body    []byte
-	results [][]wire.Tensor
-	damaged error // the results cannot be read
+	part, items int
+	done        bool // it is answered
+	answer      message
+	results     [][]wire.Tensor
+	damaged     error // the results cannot be read
 }
 
-// frameBuffer is the memory in which a frame is made, kept for the next.
-type frameBuffer struct {
-	taken  bool
-	frame  []byte
-	places []int
-}
-
-// modelSize is how many bytes of a batch's frame say which of the child's models it is
-// for.
-const modelSize = 4
-
-// send gives the child a batch for one of its models. With ahead, it does so only where nothing can
-// block: the tensors lie in shared memory, and the pipe holds the rest.
+// send gives the child a batch for one of its models. With ahead, it does so only where that
+// cannot block: where the pipe holds the message.
 func (p *process) send(model int, items [][]wire.Tensor, ahead bool) (*held, error) {
 	l := &p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	part := slices.IndexFunc(l.buffers[:], func(d frameBuffer) bool { return !d.taken })
+	part := slices.Index(l.taken[:], false)
 	if part < 0 {
 		return nil, errFull
 	}
-	d := &l.buffers[part]
-	if err := p.pack(d, part, model, items); err != nil {
+	columns, err := p.shared.put(part, items)
+	switch {
+	case errors.Is(err, os.ErrClosed):
+		return nil, err
+	case err != nil:
 		return nil, wire.Errorf(wire.CodeInvalid, p.module, "%v", err)
 	}
-	if ahead && (p.shared == nil || len(d.frame) > readSize) {
+	p.conn.begin(kindRun)
+	p.conn.sending = (&heads{model, part, len(items), columns}).append(p.conn.sending)
+	if ahead && len(p.conn.sending) > readSize {
 		return nil, errFull
 	}
-	if err := writeFrame(p.requests, d.frame, p.options.MaxMessage); err != nil {
+	if err := p.conn.send(); err != nil {
 		return nil, err
 	}
-	h := &held{part: part}
-	d.taken = true
+	h := &held{part: part, items: len(items)}
+	l.taken[part] = true
 	l.queue = append(l.queue, h)
 	return h, nil
-}
-
-// pack makes the frame of a batch, with the tensors in the shared memory as far
-// as there is room.
-func (p *process) pack(d *frameBuffer, part, model int, items [][]wire.Tensor) (err error) {
-	var places []int
-	if p.shared != nil {
-		p.shared.mu.Lock()
-		to := p.shared.requests(part)
-		if places = to.place(d.places, items); places != nil {
-			d.places = places
-		}
-		p.shared.mu.Unlock()
-	}
-	frame := slices.Grow(startFrame(d.frame, runKinds[part]), modelSize+itemsSize(items, places))
-	frame = binary.LittleEndian.AppendUint32(frame, uint32(model))
-	if frame, err = appendItems(frame, items, places); err == nil {
-		d.frame = frame
-	}
-	return err
 }
 
 // run sends a batch and waits for its answer.
@@ -244,7 +214,7 @@ func (p *process) await(ctx context.Context, within time.Duration, h *held) erro
 // readUntil reads answers until that to the batch has come.
 func (p *process) readUntil(h *held) error {
 	for !h.done {
-		k, body, err := p.in.read()
+		answer, err := p.conn.receive()
 		if err != nil {
 			return err
 		}
@@ -252,9 +222,9 @@ func (p *process) readUntil(h *held) error {
 		if first == nil {
 			return errors.New("child: an answer to no batch")
 		}
-		first.done, first.kind, first.body = true, k, body
-		if k == kindResult {
-			first.results, first.damaged = p.unpack(body)
+		first.done, first.answer = true, answer
+		if answer.kind == kindResult {
+			first.results, first.damaged = p.shared.get(first.items, answer.body)
 		}
 		p.line.leave(first)
 	}
@@ -276,22 +246,27 @@ func (l *line) leave(h *held) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = slices.Delete(l.queue, 0, 1)
-	l.buffers[h.part].taken = false
+	l.taken[h.part] = false
 }
 
-// unpack reads a result, and takes it out of the shared memory.
-func (p *process) unpack(body []byte) ([][]wire.Tensor, error) {
-	if p.shared == nil {
-		return new(parser).parse(body)
+// put puts a batch into its part; columns say where.
+func (s *shared) put(part int, items [][]wire.Tensor) (columns [][]rows, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		return nil, os.ErrClosed
 	}
-	p.shared.mu.Lock()
-	defer p.shared.mu.Unlock()
-	results, err := (&parser{shared: p.shared.all}).parse(body)
-	if err != nil {
-		return nil, err
+	to := s.requests(part)
+	return to.put(items)
+}
+
+// get takes the results of so many items out of the memory.
+func (s *shared) get(items int, body []byte) ([][]wire.Tensor, error) {
+	var h heads
+	if err := h.parse(body); err != nil || h.items != items {
+		return nil, errDamaged
 	}
-	var from area
-	from.all = p.shared.all
-	from.take(results)
-	return results, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(items, h.columns, true)
 }

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,61 +13,128 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-func TestItemsRoundTrip(t *testing.T) {
-	tensor := rapid.Custom(func(t *rapid.T) wire.Tensor {
-		return wire.Tensor{
-			Datatype: rapid.SampledFrom([]string{"FP32", "BYTES", "BOOL", ""}).Draw(t, "datatype"),
-			Shape:    rapid.SliceOfN(rapid.Int64(), 0, 5).Draw(t, "shape"),
-			Data:     rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "data"),
+// drawItems are alike in width; shapes and datatypes change in between.
+func drawItems(t *rapid.T) [][]wire.Tensor {
+	width := rapid.IntRange(0, 3).Draw(t, "width")
+	items := make([][]wire.Tensor, rapid.IntRange(0, 5).Draw(t, "items"))
+	for i := range items {
+		items[i] = make([]wire.Tensor, width)
+		for j := range items[i] {
+			items[i][j] = wire.Tensor{
+				Datatype: rapid.SampledFrom([]string{"FP32", "BYTES", "BYTES", ""}).Draw(t, "datatype"),
+				Shape:    rapid.SampledFrom([][]int64{{}, {1}, {1}, {-1, math.MinInt64}}).Draw(t, "shape"),
+				Data:     rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "data"),
+			}
 		}
-	})
+	}
+	return items
+}
+
+// TestItemsRoundTrip holds what comes out of the memory and a message to what was put in, also where
+// some of it lay there already.
+func TestItemsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		items := rapid.SliceOfN(rapid.SliceOfN(tensor, 0, 3), 0, 4).Draw(t, "items")
-		raw, err := appendItems(nil, items, nil)
+		s := &shared{all: make([]byte, 1<<14)}
+		items := drawItems(t)
+		to := s.results(1)
+		given := make([][]wire.Tensor, len(items))
+		for i, item := range items {
+			given[i] = append(given[i], item...)
+			for j := range item {
+				if rapid.Bool().Draw(t, "there") {
+					if data := to.allocate(len(item[j].Data)); data != nil {
+						copy(data, item[j].Data)
+						given[i][j].Data = data
+					}
+				}
+			}
+			if item == nil || len(item) == 0 {
+				given[i] = item
+			}
+		}
+		columns, err := to.put(given)
 		require.NoError(t, err)
-		assert.Len(t, raw, itemsSize(items, nil))
-		back, err := new(parser).parse(raw)
+		written := heads{1, 2, len(items), columns}
+		raw := written.append(nil)
+		var read heads
+		require.NoError(t, read.parse(raw))
+		require.Equal(t, []int{1, 2, len(items)}, []int{read.model, read.part, read.items})
+		require.Error(t, new(heads).parse(raw[:rapid.IntRange(0, len(raw)-1).Draw(t, "cut")]))
+		there, err := s.take(read.items, read.columns, false)
 		require.NoError(t, err)
-		assert.Equal(t, items, back)
-		if len(raw) > 0 {
-			_, err = new(parser).parse(raw[:rapid.IntRange(0, len(raw)-1).Draw(t, "cut")])
-			assert.Error(t, err)
+		require.Equal(t, items, there)
+		copied, err := s.get(len(items), raw)
+		require.NoError(t, err)
+		_, err = s.get(len(items)+1, raw)
+		require.Error(t, err)
+		clear(s.all)
+		require.Equal(t, items, copied)
+
+		small := area{all: make([]byte, 40), to: 40}
+		if _, err := small.put(items); err != nil {
+			require.ErrorIs(t, err, errTooLarge)
 		}
 	})
 }
 
+func TestItemsAreAlikeInWidth(t *testing.T) {
+	s := &shared{all: make([]byte, 1<<10)}
+	to := s.requests(0)
+	_, err := to.put([][]wire.Tensor{batch(1)[0], nil})
+	assert.EqualError(t, err, "item 2 has 0 tensors where the first has 1")
+}
+
+// What a child says is read whatever it is: an engine may have damaged it.
 func FuzzParseItems(f *testing.F) {
-	raw, _ := appendItems(nil, batch(1, 2, 3), nil)
-	f.Add(raw)
-	f.Add([]byte{255, 255, 255, 255})
-	placed, _ := appendItems(nil, batch(1, 2, 3), []int{8})
-	f.Add(placed)
 	memory := make([]byte, 100)
+	for _, r := range []rows{{1, 8, 12, "FP32", []int64{3}}, {2, 88, 6, "FP32", nil}, {3, 100, 0, "", nil}, {1, 101, 0, "", nil}, {-1, -8, -8, "", nil}} {
+		f.Add((&heads{items: r.count, columns: [][]rows{{r}}}).append(nil))
+	}
+	f.Add([]byte{255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer testkit.WatchStalls(t, len(raw))()
-		if items, err := (&parser{shared: memory}).parse(raw); err == nil {
-			to := area{all: memory, to: len(memory)}
-			to.take(items) // whatever they point at can be read
-		}
-		items, err := new(parser).parse(raw)
-		if err != nil {
+		var h heads
+		if h.parse(raw) != nil {
 			return
 		}
-		back, err := appendItems(nil, items, nil)
-		if err != nil || !bytes.Equal(raw, back) {
-			t.Fatalf("%x became %x (%v)", raw, back, err)
+		var again heads
+		if err := again.parse(h.append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		require.Equal(t, h, again)
+		if h.items < 0 || h.items > 1000 { // its parent knows how many there are
+			return
+		}
+		for _, s := range []*shared{{all: memory}, {}} {
+			items, err := s.take(h.items, h.columns, false)
+			if err != nil {
+				continue
+			}
+			a := area{all: s.all, to: len(s.all)}
+			for _, item := range items {
+				for _, tensor := range item {
+					if at, here := a.offset(tensor.Data); len(tensor.Data) > 0 && (!here || at+len(tensor.Data) > len(s.all)) {
+						t.Fatalf("%d bytes from %d on of %d", len(tensor.Data), at, len(s.all))
+					}
+				}
+			}
 		}
 	})
 }
 
-func TestFramesAreBounded(t *testing.T) {
-	var b bytes.Buffer
-	require.ErrorIs(t, writeFrame(&b, startFrame(nil, kindRun), -1), errTooLarge)
-	require.NoError(t, writeFrame(&b, append(startFrame(nil, kindRun), "hello"...), 5))
-	r := reader{from: bytes.NewReader(b.Bytes()), most: 4}
-	_, _, err := r.read()
-	assert.ErrorIs(t, err, errTooLarge)
-	r = reader{from: bytes.NewReader(b.Bytes()[:7]), most: 5}
-	_, _, err = r.read()
-	assert.Error(t, err)
+func TestMessagesAreBoundedOnTheirWay(t *testing.T) {
+	var pipe bytes.Buffer
+	c := newConn(&pipe, &pipe)
+	require.NoError(t, c.tell(kindHello, "hello"))
+	require.NoError(t, c.tell(kindFailed, 5))
+	m, err := c.receive()
+	require.NoError(t, err)
+	require.Equal(t, message{kindHello, []byte(`"hello"`)}, m)
+	whole := bytes.Clone(append([]byte{1, 0, 0, 0, byte(kindFailed)}, '5'))
+	for n := range whole {
+		_, err := newConn(bytes.NewReader(whole[:n]), nil).receive()
+		require.True(t, endOfLine(err), err)
+	}
+	_, err = newConn(bytes.NewReader([]byte{1, 0, 0, 4, byte(kindHello)}), nil).receive()
+	require.ErrorContains(t, err, "67108865 bytes, where 67108864 are allowed")
 }

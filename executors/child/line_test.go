@@ -61,9 +61,12 @@ func TestADeathLosesAllBatchesThatWereSent(t *testing.T) {
 	require.Equal(t, failed, err)
 }
 
-func TestPipesTakeNothingAhead(t *testing.T) {
-	o := quick(new(log))
-	o.Pipe = true
-	_, err := load(t, o, nil).Stage(batch(1))
+// TestAPipeMayBeFull: a batch whose message is long is not sent ahead.
+func TestAPipeMayBeFull(t *testing.T) {
+	items := make([][]wire.Tensor, 2500)
+	for i := range items {
+		items[i] = batch(make([]float32, i)...)[0]
+	}
+	_, err := load(t, quick(new(log)), nil).Stage(items)
 	require.ErrorIs(t, err, errFull)
 }

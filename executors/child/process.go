@@ -1,7 +1,6 @@
 package child
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// process is a child that has said hello. call is used by one goroutine at a
+// process is a child that has said hello. load is used by one goroutine at a
 // time, and before any batch; everything else by any.
 type process struct {
 	*subprocess.Process
@@ -29,8 +28,8 @@ type process struct {
 	word           hello
 
 	requests *os.File
-	in       reader
-	shared   *shared // nil where there is none, or the child does not see it
+	conn     *conn
+	shared   *shared
 	line     line
 
 	loaded []loadReply  // what was said of each model
@@ -40,27 +39,30 @@ type process struct {
 // start starts a child and waits for its hello.
 func start(ctx context.Context, engine, module, device string, o *Options) (*process, error) {
 	p := &process{engine: engine, module: module, options: o}
-	theirs, ours, err := os.Pipe()
+	memory, err := newFile(memorySize(o.MaxMessage))
 	if err != nil {
 		return nil, fmt.Errorf("child: %w", err)
 	}
-	p.requests = ours
-	files := []*os.File{theirs}
-	if !o.Pipe {
-		if s, file, err := newShared(o.MaxMessage); err == nil { // or tensors take the pipes
-			p.shared = s
-			files = append(files, file)
-		}
+	if p.shared, err = openShared(memory, o.MaxMessage); err != nil {
+		_ = memory.Close()
+		return nil, err
 	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		_ = memory.Close()
+		p.shared.close()
+		return nil, fmt.Errorf("child: %w", err)
+	}
+	p.requests = ours
 	p.Process, err = subprocess.Start(subprocess.Command{
-		Role: role, Args: o.Command, Env: environment(os.Environ(), o.Env, device), Files: files,
+		Role: role, Args: o.Command, Orders: orders{o.MaxMessage}, Env: environment(os.Environ(), o.Env, device), Files: []*os.File{theirs, memory},
 		Output: o.Output, Prefix: fmt.Sprintf("[%s %s] ", engine, module), Grace: o.CloseTimeout,
 	})
 	if err != nil {
 		p.free()
 		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
 	}
-	p.in = reader{from: bufio.NewReaderSize(p.Answers, readSize), most: o.MaxMessage}
+	p.conn = newConn(p.Answers, p.requests)
 	if err := p.Greet(ctx, o.StartTimeout, p.greet); err != nil {
 		p.free()
 		return nil, fmt.Errorf("child: starting a process for engine %q: %w", engine, err)
@@ -69,14 +71,14 @@ func start(ctx context.Context, engine, module, device string, o *Options) (*pro
 }
 
 func (p *process) greet(context.Context) error {
-	k, body, err := p.in.read()
-	switch {
-	case err != nil:
-		return err
-	case k != kindHello:
-		return fmt.Errorf("its first frame is of kind %d", k)
+	m, err := p.conn.receive()
+	if err == nil && m.kind != kindHello {
+		err = fmt.Errorf("its first message is of kind %d", m.kind)
 	}
-	if err := json.Unmarshal(body, &p.word); err != nil {
+	if err == nil {
+		err = json.Unmarshal(m.body, &p.word)
+	}
+	if err != nil {
 		return err
 	}
 	if p.word.Protocol != protocol {
@@ -101,16 +103,15 @@ func environment(ours, own []string, device string) []string {
 	return append(env, own...)
 }
 
-// readSize holds the frames of most batches, whose data lie elsewhere.
-const readSize = 16 << 10
-
-// load loads a model in the child.
+// load loads a model in the child. An error of kindFailed leaves it alone.
 func (p *process) load(ctx context.Context, m *executors.Model) error {
-	body, err := json.Marshal(loadRequest{Engine: p.engine, Model: *m, MaxMessage: p.options.MaxMessage, Shared: p.shared.size()})
-	if err != nil {
-		return fmt.Errorf("child: module %q: %w", m.Module.Name, err)
-	}
-	k, body, err := p.call(ctx, p.options.LoadTimeout, append(startFrame(nil, kindLoad), body...))
+	var answer message
+	err := p.timed(ctx, p.options.LoadTimeout, func() (err error) {
+		if err = p.conn.tell(kindLoad, loadRequest{Engine: p.engine, Model: *m}); err == nil {
+			answer, err = p.conn.receive()
+		}
+		return err
+	})
 	if err == nil && p.Cause() != nil {
 		err = io.EOF
 	}
@@ -119,42 +120,20 @@ func (p *process) load(ctx context.Context, m *executors.Model) error {
 		e.Reason = fmt.Sprintf("loading module %q: %s", m.Module.Name, e.Reason)
 		return e
 	}
-	switch k {
+	switch answer.kind {
 	case kindFailed:
-		e := failure(body)
+		e := answer.failure()
 		if e.Code == wire.CodeInternal && e.Stage == "" {
 			return errors.New(e.Reason)
 		}
 		return e
 	case kindLoaded:
 		var reply loadReply
-		err := json.Unmarshal(body, &reply)
+		err := json.Unmarshal(answer.body, &reply)
 		p.loaded = append(p.loaded, reply)
 		return err
 	}
-	return fmt.Errorf("child: a frame of kind %d in answer to a model", k)
-}
-
-func failure(body []byte) *wire.Error {
-	e := new(wire.Error)
-	if err := json.Unmarshal(body, e); err != nil {
-		return wire.Errorf(wire.CodeInternal, "", "child: a damaged error: %v", err)
-	}
-	return e
-}
-
-// call sends a frame and reads the answer. An error means that the child is
-// gone or must be taken for gone; what is wrong with the request itself is an
-// answer of kindFailed.
-func (p *process) call(ctx context.Context, within time.Duration, frame []byte) (k kind, body []byte, err error) {
-	err = p.timed(ctx, within, func() error {
-		if err := writeFrame(p.requests, frame, p.options.MaxMessage); err != nil {
-			return err
-		}
-		k, body, err = p.in.read()
-		return err
-	})
-	return k, body, err
+	return fmt.Errorf("child: a message of kind %d in answer to a model", answer.kind)
 }
 
 // timed kills the child should what is done with it take too long, or its caller
@@ -179,7 +158,7 @@ func (p *process) timed(ctx context.Context, within time.Duration, do func() err
 
 // gone says why a call failed, after waiting for the end of the child.
 func (p *process) gone(ctx context.Context, err error) *wire.Error {
-	if errors.Is(err, errTooLarge) || !endOfLine(err) {
+	if !endOfLine(err) {
 		p.Kill(err)
 	}
 	p.close()
@@ -217,5 +196,7 @@ func (p *process) version(engine string) (version string, ok bool) {
 	return p.word.Engines[at].Version, true
 }
 
-// isBroken is true when the reading end of a pipe is gone.
-func isBroken(err error) bool { return errors.Is(err, syscall.EPIPE) }
+// endOfLine is true for the errors that the end of the other side causes.
+func endOfLine(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE)
+}

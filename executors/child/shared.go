@@ -1,8 +1,15 @@
 package child
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -16,15 +23,29 @@ type shared struct {
 	all []byte     // nil once unmapped
 }
 
-// alignment of what is lent: a cache line, and more than any element needs.
-const alignment = 64
+// memorySize is that of all parts together, where batches have so many bytes at most.
+func memorySize(most int) int {
+	page := os.Getpagesize()
+	return 2 * maxHeld * ((most + page - 1) / page * page)
+}
 
-// size is that of all parts together.
-func (s *shared) size() int {
-	if s == nil {
-		return 0
+// openShared maps memory that newFile has made.
+func openShared(file *os.File, most int) (*shared, error) {
+	all, err := unix.Mmap(int(file.Fd()), 0, memorySize(most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("child: memory that both processes see: %w", err)
 	}
-	return len(s.all)
+	return &shared{all: all}, nil
+}
+
+// close unmaps the memory once nobody looks at it; it may be called more than once.
+func (s *shared) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all != nil {
+		_ = unix.Munmap(s.all)
+		s.all = nil
+	}
 }
 
 // requests is where the batch lies that uses that part, empty.
@@ -45,6 +66,9 @@ type area struct {
 	from, to int
 }
 
+// alignment of what is lent: a cache line, and more than any element needs.
+const alignment = 64
+
 // allocate takes n bytes of the area; nil when it has not that many.
 func (a *area) allocate(n int) []byte {
 	at := (a.from + alignment - 1) &^ (alignment - 1)
@@ -64,87 +88,93 @@ func (a *area) offset(data []byte) (int, bool) {
 	return int(at), at < uintptr(len(a.all))
 }
 
-// inline is the place of a tensor whose data travel in the message itself.
-const inline = -1
-
-// place puts the items' data into the area, unless they lie in the memory
-// already, and returns where: places[i*width+j] is for items[i][j]. What one
-// input has in all items lies together, so that an engine can take it for one
-// tensor with a batch dimension. Items of several widths stay inline: nil.
-func (a *area) place(places []int, items [][]wire.Tensor) []int {
-	if a.all == nil || len(items) == 0 {
-		return nil
-	}
-	width := len(items[0])
-	for _, item := range items {
-		if len(item) != width {
-			return nil
-		}
-	}
-	places = append(places[:0], make([]int, len(items)*width)...)
-	for j := range width {
-		a.column(places[j:], items, width, j)
-	}
-	return places
+// rows are tensors of one input or output, of items that follow one another. Those that are
+// alike and lie one after the other are told of together.
+type rows struct {
+	count    int
+	at, size int // of the first, and of each, in bytes
+	datatype string
+	shape    []int64
 }
 
-func (a *area) column(places []int, items [][]wire.Tensor, width, j int) {
+// errTooLarge is what a batch or its results are that find no room.
+var errTooLarge = errors.New("more than a message may have; use smaller batches or raise MaxMessage")
+
+// put puts the items' data into the area, unless they lie in the memory
+// already, and says where. What one
+// input has in all items lies together, so that an engine can take it for one
+// tensor with a batch dimension.
+func (a *area) put(items [][]wire.Tensor) (columns [][]rows, err error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	columns = make([][]rows, len(items[0]))
+	for j := range columns {
+		if columns[j], err = a.column(items, j); err != nil {
+			return nil, err
+		}
+	}
+	return columns, nil
+}
+
+func (a *area) column(items [][]wire.Tensor, j int) (all []rows, err error) {
 	total := 0
 	for i, item := range items {
-		at, here := a.offset(item[j].Data)
-		if !here {
-			at = inline
+		if len(item) != len(items[0]) {
+			return nil, fmt.Errorf("item %d has %d tensors where the first has %d", i+1, len(item), len(items[0]))
+		}
+		if _, here := a.offset(item[j].Data); !here {
 			total += len(item[j].Data)
 		}
-		places[i*width] = at
 	}
 	to := a.allocate(total)
-	if to == nil {
-		return
+	if to == nil && total > 0 {
+		return nil, fmt.Errorf("%d bytes are %w", total, errTooLarge)
 	}
-	at, _ := a.offset(to)
-	for i, item := range items {
-		if data := item[j].Data; places[i*width] == inline && len(data) > 0 {
-			places[i*width] = at
-			at += copy(a.all[at:], data)
+	next, _ := a.offset(to)
+	for i := range items {
+		t := &items[i][j]
+		at, here := a.offset(t.Data)
+		if !here {
+			at = next
+			next += copy(a.all[at:], t.Data)
 		}
+		if n := len(all) - 1; n >= 0 && all[n].datatype == t.Datatype && slices.Equal(all[n].shape, t.Shape) &&
+			all[n].size == len(t.Data) && all[n].at+all[n].count*all[n].size == at {
+			all[n].count++
+			continue
+		}
+		all = append(all, rows{1, at, len(t.Data), t.Datatype, t.Shape})
 	}
+	return all, nil
 }
 
-// take copies data out of the memory, in as few pieces as they lie in.
-func (a *area) take(items [][]wire.Tensor) {
-	if len(items) == 0 {
-		return
+// take reads n items, whose data stay where they are unless they are to be copied.
+func (s *shared) take(n int, columns [][]rows, copied bool) ([][]wire.Tensor, error) {
+	items, width := make([][]wire.Tensor, n), len(columns)
+	tensors := make([]wire.Tensor, n*width)
+	for i := range items {
+		items[i] = tensors[i*width : (i+1)*width : (i+1)*width]
 	}
-	for j := range items[0] {
-		for i := 0; i < len(items); {
-			i = a.piece(items, i, j)
+	for j, column := range columns {
+		i := 0
+		for _, r := range column {
+			if r.count < 1 || r.count > n-i || r.at < 0 || r.at > len(s.all) || r.size < 0 || r.size > (len(s.all)-r.at)/r.count {
+				return nil, errDamaged
+			}
+			data := s.all[r.at : r.at+r.count*r.size]
+			if copied {
+				data = bytes.Clone(data)
+			}
+			for range r.count {
+				items[i][j] = wire.Tensor{Datatype: r.datatype, Shape: r.shape, Data: data[:r.size:r.size]}
+				data = data[r.size:]
+				i++
+			}
+		}
+		if i < n {
+			return nil, errDamaged
 		}
 	}
-}
-
-// piece copies what lies in one piece from items[i][j] on, and returns the
-// first i that does not belong to it.
-func (a *area) piece(items [][]wire.Tensor, first, j int) int {
-	if j >= len(items[first]) {
-		return first + 1
-	}
-	begin, here := a.offset(items[first][j].Data)
-	if !here {
-		return first + 1
-	}
-	end, i := begin, first
-	for ; i < len(items) && j < len(items[i]); i++ {
-		at, here := a.offset(items[i][j].Data)
-		if !here || at != end {
-			break
-		}
-		end += len(items[i][j].Data)
-	}
-	data := append([]byte(nil), a.all[begin:end]...)
-	for k := first; k < i; k++ {
-		n := len(items[k][j].Data)
-		items[k][j].Data, data = data[:n:n], data[n:]
-	}
-	return i
+	return items, nil
 }

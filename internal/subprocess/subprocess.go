@@ -33,6 +33,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -79,6 +80,7 @@ const (
 
 // Start starts a child.
 func Start(c Command) (*Process, error) {
+	defer closeAll(c.Files)
 	if role := Requested(); role != "" {
 		return nil, fmt.Errorf("this process was itself started to be %s, but its main does not call local.ChildMain first; add that call", role)
 	}
@@ -115,25 +117,27 @@ func Start(c Command) (*Process, error) {
 
 // spawn starts the program with its pipes.
 func (p *Process) spawn(files []*os.File) (err error) {
-	theirs := make([]*os.File, firstFile-lineFile, firstFile-lineFile+len(files))
-	theirs = append(theirs, files...)
+	theirs := make([]*os.File, firstFile-lineFile)
+	defer closeAll(theirs)
 	if theirs[0], p.line, err = os.Pipe(); err == nil {
 		p.Answers, theirs[1], err = os.Pipe()
 	}
 	if err == nil {
-		p.cmd.ExtraFiles = theirs
+		p.cmd.ExtraFiles = slices.Concat(theirs, files)
 		started := make(chan error)
 		go p.watch(started)
 		err = <-started
 	}
-	for _, f := range theirs {
-		_ = f.Close() // nil, too
-	}
 	if err != nil {
-		_ = p.line.Close()
-		_ = p.Answers.Close()
+		closeAll([]*os.File{p.line, p.Answers})
 	}
 	return err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close() // nil, too
+	}
 }
 
 // watch keeps its thread: on Linux a child ends with the thread that started it.
