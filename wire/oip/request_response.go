@@ -2,11 +2,13 @@ package oip
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -105,8 +107,8 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 	if err != nil {
 		return nil, err
 	}
-	j, err := read(head, (*scanner).request)
-	if err != nil {
+	var j requestJSON
+	if err := read(head, &j); err != nil {
 		return nil, invalid("the request is not valid JSON of the protocol: %v", err)
 	}
 	c := &Call{Binary: j.Parameters.BinaryOutput}
@@ -135,13 +137,14 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 	return c, nil
 }
 
-func timeout(n json.Number) (time.Duration, error) {
-	if n == "" {
+func timeout(n jsontext.Value) (time.Duration, error) {
+	if len(n) == 0 || string(n) == "null" {
 		return 0, nil
 	}
-	us, err := n.Int64()
+	text := strings.Trim(string(n), `"`)
+	us, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || us < 0 {
-		return 0, invalid("the parameter timeout is %q; it must be a whole number of microseconds", n.String())
+		return 0, invalid("the parameter timeout is %q; it must be a whole number of microseconds", text)
 	}
 	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, nil
 }
@@ -290,8 +293,8 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := read(head, (*scanner).response)
-	if err != nil {
+	var j responseJSON
+	if err := read(head, &j); err != nil {
 		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
 	}
 	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed)}
@@ -317,11 +320,8 @@ func DecodeStages(text []byte) ([]wire.Stage, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
-	if all, ok := usualStages(text); ok {
-		return all, nil
-	}
 	var list []stageJSON
-	if err := json.Unmarshal(text, &list); err != nil {
+	if err := read(text, &list); err != nil {
 		return nil, invalid("the answer's parameter stages is not readable: %v", err)
 	}
 	stages := make([]wire.Stage, len(list))

@@ -2,6 +2,7 @@ package oip
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -22,33 +23,40 @@ var bodies = []string{
 	`{"Inputs":null,"parameters":{"timeout":"7","priority":1},"id":"é\u00e9"}`,
 	`{"model_name":"p","model_version":"1","id":"3","parameters":{"generation":1,"elapsed_ns":12,"stages":"[{\"module\":\"a\\\\b\"}]"},"outputs":[{"name":"y","shape":[2],"datatype":"INT64","parameters":{"binary_data_size":16}}]}`,
 	`[{"module":"m","items":1,"batch":2,"critical":true,"queue_ns":3,"wait_ns":4,"compute_ns":5,"transfer_ns":6},{}]`,
+	`{"inputs":[{"name":"x","shape":[1,2],"datatype":"A"}],"inputs":[{"shape":[3]}]}`,
+	`{"inputs":[{"name":"x","shape":[1,2],"shape":[3],"shape":null}]}`,
+	`{"parameters":{"timeout":1},"parameters":{"binary_data_output":true}}`,
+	`{"parameters":{"timeout":1},"parameters":null}`,
+	`{"parameters":{"timeout":1,"timeout":null}}`,
+	"{\"input\u017f\":[{\"name\":\"x\"}],\"\u212ad\":3}",
+	`{"ID":"a","Id":"b","i_d":"c","id":null}`,
+	`{"id":"\ud800","inputs":null}`, "{\"id\":\"\xff\"}",
+	`{"outputs":[{"name":"y","parameters":{"binary_data":null}}]}`,
+	`{"outputs":[{"name":"y","parameters":{"binary_data":true}}],"outputs":[{"name":"z","parameters":{"binary_data":false}},{}]}`,
+	`{"id":1}`, `{"parameters":{"binary_data_output":"true"}}`, `null`, `{"inputs":[null]}`, `{"inputs":{}}`,
+	`[{"module":"m","items":1},{"batch":1}]`, `[null]`, `[{"items":1.5}]`, `[{"items":1e2}]`, `[{"items":-0}]`, `[{"queue_ns":9223372036854775808}]`,
+	`{"inputs":[{"shape":["1"]}]}`, `{"inputs":[{"data":null,"data":[1]}]}`, `{"inputs":[{"data":"x"}]}`,
+	`{"x":` + "\x01" + `}`, "\ufeff{}", `{"parameters":{"timeout":"a"}}`,
 	``, `{`, `{}`, `[]`, `{}x`, `{"id":"\x"}`, `{"id":"a`, `{"id":1,}`,
 }
 
-// requireTwins holds the scanner to encoding/json: what it reads is what that reads.
+// requireTwins holds what is read to encoding/json: to what that reads, and to what it refuses.
 func requireTwins(t require.TestingT, raw []byte) {
-	requireTwin(t, raw, (*scanner).request)
-	requireTwin(t, raw, (*scanner).response)
-	if all, ok := usualStages(raw); ok {
-		var want []stageJSON
-		require.NoError(t, json.Unmarshal(raw, &want), "%s", raw)
-		text, err := json.Marshal(want)
-		require.NoError(t, err)
-		require.Equal(t, string(text), encodeStages(all), "%s", raw)
-	}
+	requireTwin[requestJSON](t, raw)
+	requireTwin[responseJSON](t, raw)
+	requireTwin[[]stageJSON](t, raw)
 }
 
-func requireTwin[T any](t require.TestingT, raw []byte, scan func(*scanner, *T)) {
+func requireTwin[T any](t require.TestingT, raw []byte) {
 	var got, want T
-	s := scanner{rest: raw}
-	if scan(&s, &got); !s.end() {
-		return
+	err := read(raw, &got)
+	require.Equal(t, json.Unmarshal(raw, &want) == nil, err == nil, "%s: %v", raw, err)
+	if err == nil {
+		require.Equal(t, want, got, "%s", raw)
 	}
-	require.NoError(t, json.Unmarshal(raw, &want), "%s", raw)
-	require.Equal(t, want, got, "%s", raw)
 }
 
-func TestTheScannerReadsWhatEncodingJSONDoes(t *testing.T) {
+func TestBodiesAreReadAsEncodingJSONReads(t *testing.T) {
 	for _, raw := range bodies {
 		requireTwins(t, []byte(raw))
 	}
@@ -64,24 +72,20 @@ func TestTheScannerReadsWhatEncodingJSONDoes(t *testing.T) {
 	})
 }
 
-// TestTheScannerReadsWhatIsUsual is what it is there for.
-func TestTheScannerReadsWhatIsUsual(t *testing.T) {
-	s := scanner{rest: []byte(bodies[0])}
-	s.request(new(requestJSON))
-	require.True(t, s.end())
-	s = scanner{rest: []byte(bodies[1])}
-	s.request(new(requestJSON))
-	require.True(t, s.end())
-	s = scanner{rest: []byte(bodies[5])}
-	s.response(new(responseJSON))
-	require.True(t, s.end())
-	want := []wire.Stage{{Module: `a "b"`, Items: 1, Critical: true, Queue: 12}, {Transfer: -3}}
-	all, ok := usualStages([]byte(encodeStages(want)))
-	require.True(t, ok)
-	require.Equal(t, want, all)
+// TestTimeouts are whole numbers of microseconds, and may come as text.
+func TestTimeouts(t *testing.T) {
+	for text, want := range map[string]time.Duration{`5`: 5 * time.Microsecond, `"7"`: 7 * time.Microsecond, `null`: 0, `0`: 0, `""`: -1, `"a"`: -1, `1.5`: -1, `1e3`: -1, `-1`: -1, `true`: -1, `[]`: -1} {
+		c, err := DecodeRequest([]byte(`{"inputs":[],"parameters":{"timeout":`+text+`}}`), -1)
+		if want < 0 {
+			require.ErrorIs(t, err, wire.ErrInvalid, text)
+			continue
+		}
+		require.NoError(t, err, text)
+		require.Equal(t, want, c.Timeout, text)
+	}
 }
 
-func FuzzScan(f *testing.F) {
+func FuzzBodies(f *testing.F) {
 	for _, raw := range bodies {
 		f.Add([]byte(raw))
 	}
@@ -115,7 +119,7 @@ func TestWhatIsWrittenIsAsEncodingJSONWrites(t *testing.T) {
 		us := rapid.IntRange(0, 1e6).Draw(t, "us")
 		ask := requestJSON{ID: q.ID, Inputs: list, Parameters: requestParameters{BinaryOutput: binary}}
 		if us > 0 {
-			ask.Parameters.Timeout = json.Number(strconv.Itoa(us))
+			ask.Parameters.Timeout = strconv.AppendInt(nil, int64(us), 10)
 		}
 		for _, name := range q.Outputs {
 			ask.Outputs = append(ask.Outputs, wantedJSON{Name: name})
@@ -162,12 +166,38 @@ func requireJSON(t require.TestingT, want any, got []byte) {
 	require.Equal(t, string(text), string(got))
 }
 
+// BenchmarkRequest reads requests of binary tensors and of JSON, small and of 150 kB.
 func BenchmarkRequest(b *testing.B) {
-	body, header, err := EncodeRequest(&wire.InferRequest{ID: "17", Inputs: []wire.NamedTensor{{Name: "crop", Tensor: wire.FromFloat32([]float32{1, 2, 3}, 3)}}}, time.Second)
+	for _, elements := range []int{3, 37_500} {
+		values := make([]float32, elements)
+		for i := range values {
+			values[i] = float32(i) / 8
+		}
+		q := &wire.InferRequest{ID: "17", Inputs: []wire.NamedTensor{{Name: "crop", Tensor: wire.FromFloat32(values, int64(elements))}}}
+		for name, binary := range map[string]bool{"binary": true, "JSON": false} {
+			b.Run(fmt.Sprintf("%s/%d", name, elements), func(b *testing.B) {
+				body, header, err := encodeRequest(q, time.Second, binary)
+				require.NoError(b, err)
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := DecodeRequest(body, header); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkAnswer reads an answer.
+func BenchmarkAnswer(b *testing.B) {
+	r := &wire.InferResponse{ID: "17", Pipeline: "vehicle", Generation: 1, Elapsed: time.Millisecond, Outputs: []wire.NamedTensor{{Name: "scores", Tensor: wire.FromFloat32([]float32{1, 2, 3, 4}, 4)}}}
+	r.Stages = []wire.Stage{{Module: "vehicle", Items: 1, Batch: 4, Queue: time.Millisecond}}
+	body, header, err := EncodeResponse(r, func(string) bool { return true })
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeRequest(body, header); err != nil {
+		if _, err := DecodeResponse(body, header); err != nil {
 			b.Fatal(err)
 		}
 	}
