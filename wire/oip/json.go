@@ -33,16 +33,21 @@ func read(raw []byte, into any) error {
 		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true), jsonv1.MergeWithLegacySemantics(true))
 }
 
+// marshal is Marshal of encoding/json, likewise.
+func marshal(v any) ([]byte, error) {
+	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
+}
+
 type requestJSON struct {
-	ID         string            `json:"id,omitempty"`
+	ID         string            `json:"id,omitzero"`
 	Parameters requestParameters `json:"parameters,omitzero"`
 	Inputs     []tensorJSON      `json:"inputs"`
-	Outputs    []wantedJSON      `json:"outputs,omitempty"`
+	Outputs    []wantedJSON      `json:"outputs,omitzero"`
 }
 
 type requestParameters struct {
-	BinaryOutput bool           `json:"binary_data_output,omitempty"`
-	Timeout      jsontext.Value `json:"timeout,omitempty"` // a number of microseconds
+	BinaryOutput bool           `json:"binary_data_output,omitzero"`
+	Timeout      jsontext.Value `json:"timeout,omitzero"` // a number of microseconds
 }
 
 type wantedJSON struct {
@@ -51,7 +56,7 @@ type wantedJSON struct {
 }
 
 type wantedParameters struct {
-	Binary *bool `json:"binary_data,omitempty"`
+	Binary *bool `json:"binary_data,omitzero"`
 }
 
 type tensorJSON struct {
@@ -59,25 +64,25 @@ type tensorJSON struct {
 	Shape      []int64          `json:"shape"`
 	Datatype   string           `json:"datatype"`
 	Parameters tensorParameters `json:"parameters,omitzero"`
-	Data       jsontext.Value   `json:"data,omitempty"`
+	Data       jsontext.Value   `json:"data,omitzero"`
 }
 
 type tensorParameters struct {
-	BinarySize *int64 `json:"binary_data_size,omitempty"`
+	BinarySize *int64 `json:"binary_data_size,omitzero"`
 }
 
 type responseJSON struct {
 	Model      string             `json:"model_name"`
-	Version    string             `json:"model_version,omitempty"`
-	ID         string             `json:"id,omitempty"`
+	Version    string             `json:"model_version,omitzero"`
+	ID         string             `json:"id,omitzero"`
 	Parameters responseParameters `json:"parameters,omitzero"`
 	Outputs    []tensorJSON       `json:"outputs"`
 }
 
 type responseParameters struct {
-	Generation int    `json:"generation,omitempty"`
-	Elapsed    int64  `json:"elapsed_ns,omitempty"`
-	Stages     string `json:"stages,omitempty"`
+	Generation int    `json:"generation,omitzero"`
+	Elapsed    int64  `json:"elapsed_ns,omitzero"`
+	Stages     string `json:"stages,omitzero"`
 }
 
 // stageJSON is a wire.Stage as the parameter "stages" holds it.
@@ -85,7 +90,7 @@ type stageJSON struct {
 	Module   string `json:"module"`
 	Items    int    `json:"items"`
 	Batch    int    `json:"batch"`
-	Critical bool   `json:"critical,omitempty"`
+	Critical bool   `json:"critical,omitzero"`
 	Queue    int64  `json:"queue_ns"`
 	Wait     int64  `json:"wait_ns"`
 	Compute  int64  `json:"compute_ns"`

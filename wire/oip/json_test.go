@@ -160,6 +160,26 @@ func unreadableAny(all []wire.NamedTensor) bool {
 	return false
 }
 
+// TestBodies has them in full: what is empty is left out.
+func TestBodies(t *testing.T) {
+	x := []wire.NamedTensor{{Name: "x", Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{2}, Data: []byte{1, 2}}}, {Name: "<é>", Tensor: wire.Tensor{Datatype: wire.Bool, Data: []byte{1}}}}
+	body, header, err := EncodeRequest(&wire.InferRequest{Inputs: x}, 1)
+	require.NoError(t, err)
+	require.Equal(t, `{"parameters":{"binary_data_output":true,"timeout":1},"inputs":[{"name":"x","shape":[2],"datatype":"UINT8","parameters":{"binary_data_size":2}},{"name":"\u003cé\u003e","shape":[],"datatype":"BOOL","parameters":{"binary_data_size":1}}]}`, string(body[:header]))
+	require.Equal(t, "\x01\x02\x01", string(body[header:]))
+	body, err = EncodeRequestJSON(&wire.InferRequest{ID: "1", Inputs: x[:1], Outputs: []string{"y"}}, 0)
+	require.NoError(t, err)
+	require.Equal(t, `{"id":"1","inputs":[{"name":"x","shape":[2],"datatype":"UINT8","data":[1,2]}],"outputs":[{"name":"y"}]}`, string(body))
+	body, header, err = EncodeResponse(&wire.InferResponse{Pipeline: "p", Outputs: x}, func(name string) bool { return name != "x" })
+	require.NoError(t, err)
+	require.Equal(t, `{"model_name":"p","model_version":"0","outputs":[{"name":"x","shape":[2],"datatype":"UINT8","data":[1,2]},{"name":"\u003cé\u003e","shape":[],"datatype":"BOOL","parameters":{"binary_data_size":1}}]}`, string(body[:header]))
+	require.Equal(t, "\x01", string(body[header:]))
+	body, header, err = EncodeResponse(&wire.InferResponse{ID: "1", Generation: 3, Elapsed: 4, Stages: []wire.Stage{{Module: "m", Items: 1}}}, nil)
+	require.NoError(t, err)
+	require.Equal(t, -1, header)
+	require.Equal(t, `{"model_name":"","model_version":"3","id":"1","parameters":{"generation":3,"elapsed_ns":4,"stages":"[{\"module\":\"m\",\"items\":1,\"batch\":0,\"queue_ns\":0,\"wait_ns\":0,\"compute_ns\":0,\"transfer_ns\":0}]"},"outputs":[]}`, string(body))
+}
+
 func requireJSON(t require.TestingT, want any, got []byte) {
 	text, err := json.Marshal(want)
 	require.NoError(t, err)
