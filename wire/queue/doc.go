@@ -14,6 +14,9 @@
 // preamble, with the version of the protocol, by which a peer that speaks something else
 // is told apart.
 //
+// Package attach has the messages of protobuf in the same frames. Here they would be another
+// version, so that gateways and dispatchers of a fleet could not be upgraded one at a time.
+//
 // # Times
 //
 // Clocks of hosts differ, so every time is told as a distance from now: how long ago a
