@@ -109,7 +109,7 @@ func (s *DispatchSetting) options(policy string, rate float64, e Effort, stop fu
 	duration := max(requests/rate, leastSLOs*slo)
 	return simulate.Options{
 		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
-		Seed: 1, Delay: simulate.FixedDelay(s.Delay), Stop: stop,
+		Seed: 1, Delay: simulate.FixedDelay(s.Delay), Noise: s.Noise, Stop: stop,
 	}
 }
 

@@ -33,6 +33,7 @@ type DispatchSetting struct {
 	Devices int
 	Shape   float64 // of gamma gaps; 1 is Poisson
 	Delay   dispatch.Delay
+	Noise   float64            // coefficient of variation of the time of a batch
 	Seeds   int                // runs at each rate, where more than the effort's
 	Printed map[string]float64 // goodputs in the paper, by policy, and its staggered bound
 }
@@ -97,6 +98,7 @@ func dispatchSettings() []DispatchSetting {
 	all = append(all, mixed()...)
 	all = append(all, bursts()...)
 	all = append(all, devices()...)
+	all = append(all, anew()...)
 	return append(all, models()...)
 }
 

@@ -24,7 +24,7 @@ var longer = []string{
 	"kairos/figure11", "kairos/figure12", "kairos/figure15", "kairos/goodput",
 	"piccolo/figure4", "planning/growth", "planning/policies",
 	"simulating/early", "simulating/promises",
-	"symphony/cores", "symphony/figure10", "symphony/figure13", "symphony/figure14", "symphony/figure15",
+	"symphony/cores", "symphony/drawn", "symphony/figure10", "symphony/figure13", "symphony/figure14", "symphony/figure15",
 	"symphony/figure4", "symphony/figure6", "symphony/table4",
 }
 

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"math"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
@@ -9,7 +10,6 @@ import (
 // adaptive is Harpagon's own policy for a cluster: see NewAdaptive.
 type adaptive struct {
 	base
-	rules         adaptiveRules
 	ready         dispatch.Agenda // models that take any open executor, by the last instant to start
 	held          dispatch.Agenda // the others with requests, likewise
 	need          []float64
@@ -19,73 +19,42 @@ type adaptive struct {
 	lookahead     lookahead `record:"-"`
 }
 
-// adaptiveRules are the constants of the policy. They were fitted by a random search over 18 simulated clusters of 1 to
-// 256 executors and 1 to 300 models, the last three over 16 clusters of 2 to 16 executors and one model each; results
-// are flat around them.
-type adaptiveRules struct {
+// The constants of the policy, beside those of lookahead. What each of them is for is worth goodput: docs/dispatching.md
+// has the table, on settings that none was fitted to.
+const (
 	// A batch starts early when it holds
 	//
-	//	target·(start - startIdle·(share that idles) + startLoad·load + slender·crowd) - startCluster·√(target/(executors + 2))
+	//	target - startCluster·√(target/(executors + startFew))
 	//
-	// requests, or startBeta·beta·lambda; down to startRare·beta·lambda for one among many models that needs about an executor,
-	// the more the fewer executors there are and the less batching gains. For one that
-	// keeps an executor busy where the cluster frees more than startIdlePressure executors while one more request runs, the
-	// former alone counts: a batch that waits for the request still finds an executor then, and the others are not
-	// idle meanwhile. It is less where batching gains little (see weigh), and is divided by
-	//
-	//	1 + startBursts·(crowding - 1)
-	//
-	// where requests come in bursts: others do idle between them, and more the more requests crowd.
-	// Where executors are to spare (see scarce) a batch is not made smaller by startRare, nor by startBursts or by how
-	// little batching gains.
-	start, startCluster, startIdle, startLoad, startBeta, startRare, startIdlePressure, startBursts float64
+	// requests, less startIdle of the target where all idle, or startBeta·beta·lambda; startMany·beta·lambda for one
+	// among many models where executors are scarce and few. For one that keeps an executor busy where the cluster frees
+	// another while one more request runs, the former alone counts: a batch that waits for the request still finds an
+	// executor then. Where executors are scarce it is less for those that batching gains little, since the others are
+	// not idle meanwhile.
+	startCluster = 1.95
+	startFew     = 2.0
+	startIdle    = 0.85
+	startBeta    = 1.6
+	startMany    = 0.5
+	startScarce  = 0.6 // executors that all models need, as a share of the cluster, from which on they are scarce
+	manyShare    = 3.5 // executors of which a model is given one, from which on it is one among many
+	aloneWhole   = 0.5 // share of the time of a batch of one that is fixed, from which on batching gains all that it may
 
-	// A first request stays if it allows a batch of
-	//
-	//	keep + keepQueue·(line, in targets) + keepGap·gap
-	//
-	// of the target, or less where batching gains little (see weigh).
-	keep, keepQueue, keepGap float64
+	// A first request stays if it allows a batch of that part of the target, or less where batching gains little.
+	keepFull      = 0.8
+	sparedWhole   = 0.1  // share of a batch's time that is fixed, up to which fewer requests are given up for larger batches
+	overloadWhole = 0.03 // of all requests are lost, from which on as many go as if batching gained most
 
-	// Weights of the nearer and the farther half of the executors (see crowd), and the standard deviations by
-	// which fewer requests are counted on than come on average (see rateMargin). All count less the more of
-	// a batch's time is fixed.
-	crowdNear, crowdFar, rateMargin float64
-}
+	guardShare        = 0.3  // of the time between two executors that an urgent batch should have to find one
+	meanBatchTimeStep = 0.05 // weight of a new batch in the typical duration
 
-func tunedRules() adaptiveRules {
-	return adaptiveRules{
-		start: 0.927, startCluster: 1.95, startIdle: 0.85, startLoad: 0.0905, startBeta: 1.6, startRare: 0.5, startIdlePressure: 0.6, startBursts: 3,
-		keep: 0.645, keepQueue: 0.052, keepGap: 0.089,
-		crowdNear: 0.25, crowdFar: 0.25, rateMargin: 1.7,
-	}
-}
+	fairMemory = 2000.0 // requests of a model over which its losses fade
+	fairBegin  = 100.0  // requests of a model that count as served before any was seen
+	fairAhead  = 10.0   // share of the time that a model can wait by which it goes ahead, for each share of requests lost more than by all
 
-// Bounds of what adaptive looks at.
-const (
-	gapMost            = 4.0 // typical gaps between two free executors
-	loadMost           = 1.5
-	queueMost          = 3.0  // target batches
-	keepRound          = 0.25 // requests, before the least batch is rounded down
-	guardShare         = 0.3  // of the time between two executors, at least, that an urgent batch should have to find one
-	startLeast         = 0.5  // of the target batch, however many executors idle
-	fixedMost          = 0.45 // share of a batch's time that is fixed, from which on crowd and rateMargin do not count
-	fixedKeep          = 0.1  // likewise, up to which fewer requests are given up for larger batches
-	fixedHold          = 0.2  // likewise, up to which the rest of a burst is waited for less
-	fixedAlone         = 0.5  // share of the time of a batch of one that is fixed, up to which less is held back
-	rareLeast          = 0.5  // executors that a model needs of whose requests not all are waited for: so many
-	rareMost           = 2.0  // to fewer than so many
-	rareFew            = 8    // executors of a cluster up to which that counts whole
-	idlePressureScarce = 0.8  // executors that all models need, as a share of the cluster, from which on idlePressure counts whole
-	rareScarce         = 0.6  // likewise, startRare
-	scarceOver         = 0.15 // of the cluster, by which they need less where neither counts
-	crowdMost          = 1.0  // times that executors return later than in turns, beyond which it is all the same
-	meanBatchTimeStep  = 0.05 // weight of a new batch in the typical duration
+	pauseGaps   = 10.0                  // mean gaps without a request until it is taken that none comes soon
+	resumeLeast = 50 * time.Millisecond // a pause that leaves nothing of the rate, at least
 )
-
-// Shares of the requests lost, of all models together: up to the former as few requests are given up as batching
-// says, from the latter on as many as if batching gained most.
-const overloadFrom, overloadWhole = 0.01, 0.03
 
 // NewAdaptive builds Harpagon's own policy, the default for a cluster: it
 // holds batches back as Symphony does, but by what the whole cluster has before
@@ -102,48 +71,32 @@ const overloadFrom, overloadWhole = 0.01, 0.03
 //     executor before it is too late.
 //   - It starts earlier if it is full enough: with less of its target in a small
 //     cluster, whose executors run dry and clog by turns, and the more executors
-//     idle, because idle time cannot be saved up; with more while the cluster has
-//     much before it. Past a multiple of beta·lambda requests it does not
-//     wait, past a third of it where one of many models needs about an executor and
-//     there are few, or batching gains little, unless executors become free so often
-//     that waiting costs nothing.
+//     idle, because idle time cannot be saved up. Past a multiple of beta·lambda
+//     requests it does not wait, past a third of it where executors are scarce and few and it
+//     is one of many models, unless executors become free so often that waiting costs nothing.
 //     Of several models the one with the least time left goes first.
-//   - In a small cluster it looks at when the executors return, and not only at how
-//     much they have to do: it starts with less when the next are about to, and
-//     with more when they are late.
-//   - It does not start early in the middle of a burst: where requests come
-//     closer together than at random, a batch that starts at once splits the
-//     burst into small ones.
-//   - What holding back and giving up gain are larger batches, and they gain no
-//     more than the part of a batch's time that is fixed. Where that is little,
-//     nothing is held back, not even in a burst, and no request is given up that
-//     could still be served; unless executors are to spare, or many requests are
-//     lost anyhow: then larger batches leave executors idle that can be given
-//     back, or serve more.
 //   - It does not wait for what is not expected: when the stream has paused, the
 //     batch starts on any executor that idles, and what comes then is not taken to
 //     come at the rate of before.
 //   - Requests are given up only when an executor is granted, when most is
 //     known. Those go that would hold the batch far below its target though
-//     enough others wait; more of them when the line is long and the next
-//     executor far off, because then small batches cost most. So a burst costs
-//     its oldest requests and not the size of the batches behind it, and under
-//     overload batches stay near the target. In a small cluster how many go is
+//     enough others wait. So a burst costs its oldest requests and not the size of the
+//     batches behind it, and under overload batches stay near the target. What that gains
+//     are larger batches, which gain no more than the part of a batch's time that is
+//     fixed: where it is little, no request is given up that could still be served,
+//     unless many are lost anyhow. In a small cluster how many go is
 //     found by playing the next turns, since it is known when its executors
 //     will be free (see lookahead).
-//   - A model that has lately lost more of its requests than all together gives
-//     up fewer and goes before others, as long as not much is lost at all: what
-//     the cluster can bear, it bears for every model (see adaptive.go).
-func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o, tunedRules()) }
+//   - A model that has lately lost more of its requests than all together goes
+//     before others.
+func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o) }
 
-func newAdaptive(o Options, r adaptiveRules) *adaptive {
-	p := &adaptive{base: newBase(o), rules: r}
+func newAdaptive(o Options) *adaptive {
+	p := &adaptive{base: newBase(o)}
 	n := len(p.models)
 	p.ready, p.held = dispatch.NewAgenda(n), dispatch.NewAgenda(n)
 	p.need = make([]float64, n)
 	for i := range p.models {
-		m := &p.models[i]
-		m.burst = newBurst(m.slo - m.tables[0][0])
 		p.aim(int32(i))
 	}
 	p.fleet.Lead = p.lead()
@@ -191,11 +144,11 @@ func (p *adaptive) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch
 		return out
 	}
 	m := &p.models[r.Class]
-	resumed := m.burst.resumes(p.now, m.meter.Rate)
+	resumed := m.resumes(p.now)
 	if resumed {
-		m.meter.Resume(p.now, p.now-m.burst.last)
+		m.meter.Resume(p.now, p.now-m.last)
 	}
-	m.burst.hit(p.now)
+	m.last = p.now
 	if m.meter.Hit(p.now) || resumed {
 		p.aim(r.Class)
 	}
@@ -236,21 +189,29 @@ func (p *adaptive) aim(class int32) {
 // weigh works out what larger batches gain: the part of the target batch's time that is fixed.
 func (m *modelState) weigh() {
 	x := max(2, m.target)
-	each := float64(m.plan.of(x)-m.plan.of(1)) / float64(x-1)
-	m.fixed = max(0, float64(m.plan.of(1))-each) / 1e9
-	full := float64(m.plan.of(m.target))
-	share := m.fixed * 1e9 / full
-	m.often = each / full
-	m.alone = part(m.fixed*1e9/float64(m.plan.of(1)), fixedAlone)
+	alone, full := float64(m.plan.of(1)), float64(m.plan.of(m.target))
+	each := (float64(m.plan.of(x)) - alone) / float64(x-1)
+	fixed := max(0, alone-each)
+	m.fixed, m.often = fixed/1e9, each/full
+	m.alone = min(1, fixed/alone/aloneWhole)
 	m.alone *= m.alone
-	m.slender = 1 - part(share, fixedMost)
-	m.spared = part(share, fixedKeep)
-	m.gains = part(share, fixedHold)
-	m.gains *= m.gains
+	m.spared = min(1, fixed/full/sparedWhole)
 }
 
-// part is how much of what counts whole from there on counts.
-func part(share, whole float64) float64 { return min(1, share/whole) }
+// pause is how long nothing comes at the model's rate once its stream has paused. Of Poisson arrivals that errs once
+// in e^pauseGaps requests.
+func (m *modelState) pause() dispatch.Time {
+	if m.last == 0 || m.meter.Rate <= 0 {
+		return never / 4
+	}
+	return dispatch.Time(min(float64(never/4), pauseGaps/m.meter.Rate*1e9))
+}
+
+// resumes reports whether an arrival at that instant is the first after a pause that leaves
+// nothing of the rate: twice as long as it takes to tell one, since to be wrong costs more.
+func (m *modelState) resumes(now dispatch.Time) bool {
+	return now-m.last >= resumeLeast && now-m.last >= 2*m.pause()
+}
 
 // refresh notes how full the batch of a model is and when it becomes urgent.
 func (p *adaptive) refresh(class int32) {
@@ -279,18 +240,13 @@ func (p *adaptive) refresh(class int32) {
 	ahead := p.ahead(class)
 	at -= ahead
 	m.size = c.size
-	switch {
+	switch paused := m.last + m.pause(); {
 	case last < p.now: // only a faster group can still serve it
 		p.wakes.Set(class, q.due(0)-m.least+1)
 	case at <= p.now || c.size >= len(m.plan):
 		p.wakes.Set(class, last+1)
-	case m.burst.runs(p.now, m.gains):
-		p.wakes.Set(class, min(at, m.burst.over(m.gains)))
-		p.ready.Drop(class)
-		p.held.Drop(class)
-		return
-	case !p.full(class, c.size) && !m.burst.paused(p.now, m.meter.Rate):
-		p.wakes.Set(class, min(at, m.burst.look))
+	case p.now < paused && !p.full(class, c.size):
+		p.wakes.Set(class, min(at, paused))
 		p.ready.Drop(class)
 		p.held.Set(class, last-ahead)
 		return
@@ -312,111 +268,31 @@ func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
 	return max(0, wait-slack)
 }
 
-// full reports whether a batch of the model may start before it has to. Most are far too small,
-// which is seen without working out what is enough.
+// full reports whether a batch of the model may start before it has to.
 func (p *adaptive) full(class int32, size int) bool {
-	m := &p.models[class]
-	if float64(size) < min(startLeast*m.aim*p.idlePressure(m), p.rules.startRare*m.fixed*m.meter.Rate) {
-		return false
-	}
-	return float64(size) >= p.enough(class)
-}
-
-// enough is the batch of the model that may start before it has to.
-func (p *adaptive) enough(class int32) float64 {
-	m, r := &p.models[class], &p.rules
-	up := float64(max(1, p.fleet.Up))
+	m, up := &p.models[class], float64(max(1, p.fleet.Up))
 	idle := float64(max(0, p.fleet.Opens-1)) / up
-	share := r.start - r.startIdle*idle + r.startLoad*p.load()
-	if m.slender > 0 {
-		share += m.slender * p.crowd()
-	}
-	b := m.aim*share - r.startCluster*math.Sqrt(m.aim/(up+2))
-	b = max(b, startLeast*m.aim)
-	need := p.need[class] * min(1, up/p.needed)
-	if need >= 1 && m.often*up > r.startIdlePressure {
-		return b * p.idlePressure(m)
-	}
-	beta := r.startBeta
-	if need >= rareLeast && need < rareMost && p.amongMany(class) {
-		beta -= (r.startBeta - r.startRare) * max(m.slender, min(1, rareFew/up)) * p.scarce(rareScarce)
-	}
-	return min(b, beta*m.fixed*m.meter.Rate)
-}
-
-// idlePressure is the part of a batch that waiting for costs nothing where executors become free all the
-// time and few are to spare.
-func (p *adaptive) idlePressure(m *modelState) float64 {
-	return 1 - (1-m.alone/(1+p.rules.startBursts*m.burst.excess))*p.scarce(idlePressureScarce)
-}
-
-// scarce is 1 where the models need that share of the executors or more, and nothing where they need scarceOver
-// less. Where executors are to spare, batches that start sooner, and are smaller, serve no more requests: they
-// only keep executors busy that could be given back.
-func (p *adaptive) scarce(whole float64) float64 {
-	need := p.needed / float64(max(1, p.fleet.Up))
-	return min(1, max(0, 1-(whole-need)/scarceOver))
-}
-
-// load is the work that the executors still have before them, as a share of
-// what they have when all take turns at the typical batch: 1 in a busy cluster.
-func (p *adaptive) load() float64 {
-	if p.meanBatchTime == 0 || p.fleet.Up < 2 {
-		return 1
-	}
-	return min(loadMost, p.fleet.Work(p.now)/(p.meanBatchTime*float64(p.fleet.Up-1)/2))
-}
-
-// crowd is by how much more of its target a batch in a small cluster should hold because the executors
-// become free later than if they took turns; less than 0 where sooner. It compares the times until
-// they are free, added up over the nearer half of them and over the others, with those of turns.
-// Their work, which load counts, does not tell when they return: a batch that starts just before
-// several do takes requests from theirs, and one that waits for more delays all of them.
-func (p *adaptive) crowd() float64 {
-	if p.meanBatchTime == 0 || p.fleet.Up < 2 || p.fleet.Up > lookaheadDevices {
-		return 0
-	}
-	ends := p.lookahead.soonest(&p.fleet, p.now)
-	half, turn := (len(ends)+1)/2, p.meanBatchTime/float64(len(ends))
-	late := func(from, to int) float64 {
-		is, turns := 0.0, 0.0
-		for i := from; i < to; i++ {
-			is += float64(ends[i] - p.now)
-			turns += turn * float64(i)
+	enough := m.aim*(1-startIdle*idle) - startCluster*math.Sqrt(m.aim/(up+startFew))
+	scarce, need := p.needed >= startScarce*up, p.need[class]*min(1, up/p.needed)
+	switch beta := startBeta; {
+	case need < 1 || m.often*up < 1:
+		if scarce && p.fleet.Up <= lookaheadDevices && p.amongMany(class) {
+			beta = startMany
 		}
-		if turns == 0 {
-			return 0
-		}
-		return min(crowdMost, is/turns-1)
+		enough = min(enough, beta*m.fixed*m.meter.Rate)
+	case scarce:
+		enough *= m.alone
 	}
-	return p.rules.crowdNear*late(1, half) + p.rules.crowdFar*late(half, len(ends))
-}
-
-// gap is the time until the next executor is free, beside one that is, in
-// typical gaps.
-func (p *adaptive) gap() float64 {
-	if p.meanBatchTime == 0 || p.fleet.Opens > 1 || p.fleet.Ends.Len() == 0 {
-		return 0
-	}
-	g := float64(p.fleet.Ends.Next()-p.now) / p.meanBatchTime * float64(p.fleet.Up)
-	return min(gapMost, max(0, g))
+	return float64(size) >= enough
 }
 
 // keep is the least batch, in requests, that a first request must allow to be
-// kept when there are enough others.
-func (p *adaptive) keep(class int32) int {
-	q, m, r := &p.lines[class], &p.models[class], &p.rules
-	target := m.aim
-	share := r.keep + r.keepQueue*min(queueMost, float64(q.n)/target) + r.keepGap*p.gap()
-	share -= min(fairKeepMost, fairKeep*max(0, p.behind(class)))
-	spared := m.spared + (1-m.spared)*p.overload()
-	return max(1, int(target*share*spared+keepRound))
-}
-
-// overload is 0 while hardly more requests are lost than may be, and 1 where many are: larger batches then serve
+// kept when there are enough others. Where many are lost larger batches serve
 // more of them, even where batching gains little.
-func (p *adaptive) overload() float64 {
-	return max(0, part(p.lost()-overloadFrom, overloadWhole-overloadFrom))
+func (p *adaptive) keep(class int32) int {
+	m := &p.models[class]
+	spared := m.spared + (1-m.spared)*min(1, p.lost()/overloadWhole)
+	return max(1, int(m.aim*keepFull*spared))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is
@@ -462,17 +338,6 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 	return out
 }
 
-// How adaptive divides what is lost among models. Shares are of requests.
-const (
-	fairMemory   = 2000.0 // requests of a model over which its losses fade
-	fairBegin    = 100.0  // requests of a model that count as served before any was seen
-	fairEnds     = 0.1    // share lost of all requests from which on fairness gives way to serving most
-	fairKeep     = 100.0  // share of the target batch that is kept less of, for each share lost more than by all
-	fairKeepMost = 0.7
-	fairAhead    = 10.0 // share of the time that a model can wait by which it goes ahead, likewise
-	fairMost     = 0.3
-)
-
 // losses is the share of requests that were lately given up.
 type losses struct{ seen, lost float64 } // fading sums
 
@@ -493,28 +358,21 @@ func (p *adaptive) count(class int32, n int, missed float64) {
 	}
 }
 
-// behind is by how much more of its requests the model has lately lost than all
-// together; at most 0 where less. It fades to zero where so much is lost that no
-// order could keep all: then whoever can be served best is served.
+// lost is the share of requests of all models together that were lately given up.
+func (p *adaptive) lost() float64 { return p.losses.share(fairBegin * float64(len(p.models))) }
+
+// ahead is how much earlier than its deadline says a model goes that has lately lost more of its requests
+// than all together. Its batches are formed by their deadlines all the same.
 //
 // Goodput counts a load as borne when every model is served (Symphony, section
 // 2.1). Without this, the order of deadlines lets models with long batches lose
 // most: their last instant to start passes while shorter ones, due sooner, take
 // every executor.
-func (p *adaptive) behind(class int32) float64 {
-	if p.models[class].losses.lost == 0 {
-		return 0
-	}
-	all := p.lost()
-	return (p.models[class].losses.share(fairBegin) - all) * max(0, 1-all/fairEnds)
-}
-
-// lost is the share of requests of all models together that were lately given up.
-func (p *adaptive) lost() float64 { return p.losses.share(fairBegin * float64(len(p.models))) }
-
-// ahead is how much earlier than its deadline says a model goes. Its batches are
-// formed by their deadlines all the same.
 func (p *adaptive) ahead(class int32) dispatch.Time {
 	m := &p.models[class]
-	return dispatch.Time(min(fairMost, max(0, fairAhead*p.behind(class))) * float64(m.slo-m.plan[0]))
+	if m.losses.lost == 0 {
+		return 0
+	}
+	behind := m.losses.share(fairBegin) - p.lost()
+	return dispatch.Time(min(1, max(0, fairAhead*behind)) * float64(m.slo-m.plan[0]))
 }

@@ -45,16 +45,14 @@ type modelState struct {
 	target int // the batch to aim for; what it means is the policy's affair
 
 	// What adaptive keeps.
-	aim     float64 // the target between whole numbers
-	fixed   float64 // seconds that a batch takes beyond those of its requests
-	slender float64 // 1 where nothing of a batch's time is fixed, 0 where fixedMost of it is
-	spared  float64 // 1 where requests are given up for larger batches, 0 where nothing is fixed, and none are
-	gains   float64 // likewise, how far the rest of a burst is waited for
-	alone   float64 // likewise, how far anything is
-	often   float64 // time that one more request takes, as a share of a batch
-	size    int     // of the batch that would start now
-	burst   burst
-	losses  losses
+	aim    float64       // the target between whole numbers
+	fixed  float64       // seconds that a batch takes beyond those of its requests
+	often  float64       // time that one more request takes, as a share of a batch
+	alone  float64       // how much of what waiting may gain it does: 0 where nothing of a batch's time is fixed
+	spared float64       // likewise, of what giving up requests for larger batches may gain
+	size   int           // of the batch that would start now
+	last   dispatch.Time // when a request came last
+	losses losses
 }
 
 // apart is the least capacity of what is written all the time: smaller slices

@@ -71,7 +71,7 @@ func TestLookaheadServesMost(t *testing.T) {
 
 func BenchmarkForesee(b *testing.B) {
 	m := table4Rows()[1].model
-	p := newAdaptive(Options{Models: []Model{m}}, tunedRules())
+	p := newAdaptive(Options{Models: []Model{m}})
 	for id := range 8 {
 		p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(id)}, nil)
 		if id < 7 {

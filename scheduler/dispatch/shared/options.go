@@ -5,8 +5,7 @@
 //	batch_forming.go        durations, batch sizes and how long a batch waits
 //	adaptive.go             the default: deferred batching with a target from the staggered
 //	                        bound; no model starves beside others
-//	adaptive_lookahead.go   its look at the turns to come; tells bursts and pauses from random
-//	                        arrivals
+//	adaptive_lookahead.go   its look at the turns to come
 //	deferred.go             Symphony (section 4): a batch waits while its deadline allows; eager
 //	clockwork.go, nexus.go  baselines
 //	options.go              makes one by name

@@ -60,7 +60,7 @@ type scene struct {
 }
 
 func newScene(m Model, executors int) *scene {
-	s := &scene{p: newAdaptive(Options{Models: []Model{m}}, tunedRules()), timer: never, ends: dispatch.NewAgenda(executors), until: 1 << 62}
+	s := &scene{p: newAdaptive(Options{Models: []Model{m}}), timer: never, ends: dispatch.NewAgenda(executors), until: 1 << 62}
 	for i := range executors {
 		s.step(dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(i)})
 	}

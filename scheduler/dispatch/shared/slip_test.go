@@ -38,7 +38,7 @@ func TestWhatBatchesTakeLongerIsKept(t *testing.T) {
 // lagging is a policy with three executors of which the first is so much later than
 // profiled, as it has noticed.
 func lagging(t *testing.T, by dispatch.Time) (*adaptive, dispatch.Time) {
-	p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 16), SLO: 100 * ms}}}, tunedRules())
+	p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 16), SLO: 100 * ms}}})
 	for id := range 3 {
 		p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(id)}, nil)
 	}
@@ -101,7 +101,7 @@ func TestALateExecutorIsForgiven(t *testing.T) {
 // A batch that was sent ahead begins when the one before it has ended, so that its executor
 // is no later for what that one took.
 func TestABatchSentAheadIsMeasured(t *testing.T) {
-	p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 16), SLO: 100 * ms}}, Delay: dispatch.Delay{Control: 2 * ms}}, tunedRules())
+	p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 16), SLO: 100 * ms}}, Delay: dispatch.Delay{Control: 2 * ms}})
 	p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
 	for i := range dispatch.Time(2) {
 		p.lines[0].insert(waiter{id: dispatch.RequestID(i), due: 100 * ms})

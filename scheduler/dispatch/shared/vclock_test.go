@@ -173,3 +173,5 @@ func gamma(r *rand.Rand, shape float64) float64 {
 		}
 	}
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
