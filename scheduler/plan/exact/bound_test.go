@@ -76,7 +76,7 @@ func TestColumnsHoldForEveryPlan(t *testing.T) {
 			return
 		}
 		s := newPacker(able)
-		s.unbounded = true
+		s.known = &wholeBound{} // it is not asked for
 		best, _, _ := s.search()
 		if best == nil {
 			return

@@ -27,10 +27,10 @@
 // its plans with under cost model shared.
 //
 // bound.go makes cuts from prices of devices and finds the cheapest numbers of
-// devices that obey all; in the stronger ones a device is one module's alone, or its batches wait for those of another. bound_hosting.go refutes few devices by
-// who can run where, and in which order. bound_residents.go looks at all choices of who
-// shares which devices, for plans of at most two groups a module, and bound_resident_costs.go says
-// what a module costs then. Where modules are more than that can do, bound_columns.go has a
+// devices that obey all. bound_hosting.go refutes few devices by who can run where, and in
+// which order. bound_residents.go looks at all choices of who shares which devices, for
+// plans of at most two groups a module, and bound_resident_costs.go says what a module costs
+// then. Where modules are more than that can do, bound_columns.go has a
 // linear program of what may be on a device and of how pipelines divide their objectives
 // (both priced in bound_column_pricing.go), and solves it.
 //

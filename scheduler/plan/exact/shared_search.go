@@ -38,11 +38,10 @@ import (
 
 // packer packs the modules of one or several pipelines.
 type packer struct {
-	problems  []*problem
-	kinds     []sharedKind
-	held      []bin       // devices of others that have room
-	unbounded bool        // no bound is asked for
-	known     *wholeBound // the bound, once it was asked for
+	problems []*problem
+	kinds    []sharedKind
+	held     []bin       // devices of others that have room
+	known    *wholeBound // the bound, once it was asked for
 
 	steps [][]split.Steps // see ownSteps
 	work  int             // see mostWork
@@ -235,9 +234,6 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 			break
 		}
 	}
-	if !done() {
-		offer(s.apart())
-	}
 	if best == nil {
 		return nil, nil, 0
 	}
@@ -267,11 +263,8 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	if len(splits) > 0 && !done() {
 		better(s.improve(best, certain))
 	}
-	for seed := uint64(2); seed <= mostSeeds && !done() && !s.halted() && !s.unbounded; seed++ {
+	for seed := uint64(2); seed <= mostSeeds && !done() && !s.halted(); seed++ {
 		better(s.walk(best, splits, certain, seed))
-	}
-	if !done() {
-		best = s.fromStricter(best, total)
 	}
 	return best, bounds, total
 }
@@ -292,52 +285,6 @@ func promising(list []*packing) (out []*packing) {
 		}
 	}
 	return out
-}
-
-// apart is every pipeline on devices of its own, as a search for it alone leaves it;
-// nil where there is only one, or where one has no plan.
-func (s *packer) apart() *packing {
-	if len(s.problems) < 2 || len(s.held) > 0 {
-		return nil
-	}
-	all := &packing{}
-	for i, p := range s.problems {
-		alone := newPacker([]*problem{p})
-		alone.unbounded = true
-		one, _, _ := alone.search()
-		s.work += alone.work
-		if one == nil {
-			return nil
-		}
-		first := len(all.parts)
-		for _, at := range one.parts {
-			at.pipeline = i
-			at.choices = s.renumbered(alone, at.choices)
-			all.parts = append(all.parts, at)
-		}
-		for _, b := range one.bins {
-			b.kind = s.kinds[slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == b.kind.hardware })]
-			b.parts = slices.Clone(b.parts)
-			for k := range b.parts {
-				b.parts[k] += first
-			}
-			all.bins = append(all.bins, b)
-		}
-		all.budgets, all.weight = append(all.budgets, one.budgets[0]), all.weight+one.weight
-	}
-	return all
-}
-
-// renumbered are choices by the kinds of this packer.
-func (s *packer) renumbered(of *packer, choices [][]candidate) [][]candidate {
-	if choices == nil {
-		return nil
-	}
-	list := make([][]candidate, len(s.kinds))
-	for k, h := range of.kinds {
-		list[slices.IndexFunc(s.kinds, func(own sharedKind) bool { return own.hardware == h.hardware })] = choices[k]
-	}
-	return list
 }
 
 // improve puts a packing together anew, and under splits near its own, until neither
@@ -387,7 +334,7 @@ func (s *packer) walk(best *packing, splits []allBudgets, certain func(*packing)
 // A bound that holds only for plans with two groups a module is told as such.
 // It comes with splits that it suggests, and is asked for once.
 func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
-	if len(s.held) > 0 || s.unbounded {
+	if len(s.held) > 0 {
 		return fluid, nil
 	}
 	problems, kinds := s.bounded()
