@@ -52,7 +52,7 @@ func dispatchingFigures() []Figure {
 			Layout:  Layout{Down: []string{"of_a_device_each", "networks"}, Across: []string{System, Metric}},
 			Picture: &Picture{Metric: "over the cluster", Panel: []string{"of_a_device_each"}, X: "networks", LogX: true, Footer: "Planned; devices apart (policy exact) over those of the cluster, at 99 % of Poisson arrivals in time."}, Run: together},
 		Figure{ID: "dispatching/waves", Title: "Square waves of load on a cluster that follows its own advice", Seconds: 60,
-			Layout:  Layout{Down: []string{"low", "period_s"}, Across: []string{Metric}},
+			Layout:  Layout{Down: []string{"low", "period_s", System}, Across: []string{Metric}},
 			Picture: &Picture{Metric: "cost over the oracle's", Panel: []string{"low"}, X: "period_s", LogX: true, Footer: "Simulated; devices that serve or start, over those of somebody who knows the wave."}, Run: waves},
 		Figure{ID: "dispatching/speed", Title: "Million requests per second of one core, simulator included", Seconds: 240,
 			Layout: Layout{Down: []string{System, "models"}, Across: []string{"devices"}}, Run: speed})

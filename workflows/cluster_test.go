@@ -108,14 +108,3 @@ func TestCheckCluster(t *testing.T) {
 		assert.ErrorContains(t, SpecFaults(s), want)
 	}
 }
-
-// What is known of a load that jumps outlives the changes that it brings about.
-func TestAChangeLeavesWhatIsKnownOfALoad(t *testing.T) {
-	var d Detectors
-	d.Cluster.Load = 3
-	d.Cluster.Wave.Lows = [2]time.Duration{time.Minute, time.Minute}
-	d.reset(Settings{}, &Deployed{Spec: vision(1, 3)}, time.Unix(100, 0))
-	assert.Equal(t, time.Minute, d.Cluster.Wave.Lows[1])
-	assert.Zero(t, d.Cluster.Load)
-	assert.Equal(t, 3, d.Cluster.Options.Max)
-}

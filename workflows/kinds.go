@@ -184,9 +184,9 @@ func (clusterKind) fixedRate() string {
 	return "has no rate of its own: its pipelines have; apply it with other rates"
 }
 
-func (clusterKind) reset(d *Detectors, before Detectors, _ Settings, serving *Deployed, now time.Time) {
+func (clusterKind) reset(d *Detectors, _ Detectors, _ Settings, serving *Deployed, now time.Time) {
 	bounds := serving.Spec.Cluster.Devices
-	d.Cluster = size.Cluster{Options: size.Options{Min: bounds.Min, Max: bounds.Max}, Since: now, Wave: before.Cluster.Wave}
+	d.Cluster = size.Cluster{Options: size.Options{Min: bounds.Min, Max: bounds.Max}, Since: now}
 }
 
 func (clusterKind) measured(_ workflow.Context, s *service, m autoscale.Measures) { s.sizeMeasured(m) }

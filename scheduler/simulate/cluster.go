@@ -142,6 +142,9 @@ type Scaling struct {
 	Options size.Options
 	Every   time.Duration // length of what is measured, one after the other; 0 means DefaultEvery
 	Start   time.Duration // from the advice until another device serves; it is paid for meanwhile
+
+	// Advise, where given, advises in place of size.Cluster: another rule to compare it with.
+	Advise func(size.Measures) size.Advice
 }
 
 // DefaultEvery is how often measures come where nothing else is said, as gateways send
@@ -163,7 +166,6 @@ type Size struct {
 // scaled is a cluster whose size changes while it is played.
 type scaled struct {
 	Scaling
-	cluster size.Cluster
 	devices int        // that serve or start
 	coming  []Time     // when those that start serve, in order of time
 	spares  []int32    // devices that were given back
@@ -185,7 +187,10 @@ func (e *engine) scale(s Scaling, kind string) {
 	if s.Every == 0 {
 		s.Every = DefaultEvery
 	}
-	e.scaled = &scaled{Scaling: s, cluster: size.Cluster{Options: s.Options}, devices: len(e.devices), last: make([]outcomes, len(e.loads)), kind: kind}
+	if s.Advise == nil {
+		s.Advise = (&size.Cluster{Options: s.Options}).Observe
+	}
+	e.scaled = &scaled{Scaling: s, devices: len(e.devices), last: make([]outcomes, len(e.loads)), kind: kind}
 }
 
 // nextMeasure is when the size of the cluster is looked at after now; never where it is
@@ -228,7 +233,7 @@ func (e *engine) measure() {
 	m.Idle = max(0, 1-(busy-s.busy).Seconds()/(float64(max(1, serving))*s.Every.Seconds()))
 	s.busy = busy
 	if len(s.coming) == 0 && s.changed <= e.now-s.Every { // of nothing but what serves now
-		at.Advice = s.cluster.Observe(m).Change
+		at.Advice = s.Advise(m).Change
 	}
 	at.Bad, at.Idle = m.Bad, m.Idle
 	e.sizes = append(e.sizes, at)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // serve plays a load, in devices that it needs, against the advice: flat-top
@@ -50,4 +52,28 @@ func TestASquareWaveDoesNotFlap(t *testing.T) {
 		t.Logf("period %v: %d changes, %.2f of an oracle's devices", period, changes, used/oracle)
 		assert.LessOrEqual(t, changes, max(4, 2*int(length/period)), period)
 	}
+}
+
+// TestTheSizeStaysInBounds whatever is measured.
+func TestTheSizeStaysInBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Cluster{Options: Options{Min: rapid.IntRange(0, 4).Draw(t, "min"), Max: rapid.IntRange(4, 9).Draw(t, "max"), Shrink: 20 * time.Second}}
+		devices, at := rapid.IntRange(max(1, c.Options.Min), c.Options.Max).Draw(t, "devices"), 0
+		high, half := rapid.Float64Range(1, 1000).Draw(t, "high"), rapid.IntRange(1, 20).Draw(t, "half")
+		for i := range 200 {
+			at += 5 * rapid.SampledFrom([]int{1, 1, 1, 1, 2, 7}).Draw(t, "spans")
+			rate := high
+			if i/half%2 == 1 {
+				rate *= 0.3
+			}
+			a := c.Observe(Measures{
+				End: time.Unix(int64(at), 0), Span: 5 * time.Second, Rate: rate, Devices: devices,
+				Bad:  rapid.SampledFrom([]float64{0, 0, 0, 0.02, 1}).Draw(t, "bad"),
+				Idle: rapid.Float64Range(0, 1).Draw(t, "idle"),
+			})
+			devices += a.Change
+			require.LessOrEqual(t, devices, c.Options.Max)
+			require.GreaterOrEqual(t, devices, max(1, c.Options.Min))
+		}
+	})
 }
