@@ -1,8 +1,9 @@
-# Hosts for examples/cluster/emulated that are made when its load needs them:
+# Hosts for examples/cluster/emulated that are made when its load needs them, by a script that
+# starts worker processes of this machine:
 #
 #	harpagon control --provision examples/cluster/hosts.hcl
 #
-# Each is a worker process of this machine that offers two devices which are not here.
+# Each offers two devices which are not here.
 
 provisioner "v100" {
   max     = 4
@@ -10,7 +11,8 @@ provisioner "v100" {
   idle    = "30s"
   join    = "1m"
 
-  process {
-    flags = ["--emulate", "v100=2"]
+  commands {
+    create = ["examples/cluster/worker.sh", "create", "--emulate", "v100=2"]
+    delete = ["examples/cluster/worker.sh", "delete"]
   }
 }

@@ -17,7 +17,10 @@ provisioner "v100" {
   min     = 1
   max     = 6
   devices = 2
-  process { flags = ["--emulate", "v100=2"] }
+  commands {
+    create = ["./worker.sh", "create", "--emulate", "v100=2"]
+    delete = ["./worker.sh", "delete"]
+  }
 }
 
 provisioner "a100" {
@@ -37,8 +40,10 @@ func TestParse(t *testing.T) {
 	got, err := parse("hosts.hcl", []byte(example))
 	require.NoError(t, err)
 	assert.Equal(t, []Provisioner{
-		{Hardware: "v100", Min: 1, Max: 6, Devices: 2, Idle: time.Minute, Join: 5 * time.Minute, Process: &Process{Flags: []string{"--emulate", "v100=2"}}},
-		{Hardware: "a100", Max: 4, Devices: 8, Idle: 10 * time.Minute, Join: 15 * time.Minute, Commands: &Commands{
+		{Hardware: "v100", Min: 1, Max: 6, Devices: 2, Idle: time.Minute, Join: 5 * time.Minute, Commands: Commands{
+			Create: []string{"./worker.sh", "create", "--emulate", "v100=2"}, Delete: []string{"./worker.sh", "delete"}, Limit: 2 * time.Minute,
+		}},
+		{Hardware: "a100", Max: 4, Devices: 8, Idle: 10 * time.Minute, Join: 15 * time.Minute, Commands: Commands{
 			Create: []string{"/usr/local/bin/cloud", "create", "--type=gpu"}, Delete: []string{"/usr/local/bin/cloud", "delete"}, Limit: 3 * time.Minute,
 		}},
 	}, got)
@@ -54,20 +59,19 @@ func TestParse(t *testing.T) {
 func TestParseSaysWhatIsWrong(t *testing.T) {
 	for want, src := range map[string]string{
 		"h.hcl:1,17-18: Unclosed configuration block":                        `provisioner "a" {`,
-		"h.hcl:1,1: min is 3 and max is 2":                                   "provisioner \"a\" {\n min = 3\n max = 2\n devices = 1\n process {}\n}",
-		"h.hcl:1,1: max is 0; allow at least one host":                       "provisioner \"a\" {\n max = 0\n devices = 1\n process {}\n}",
-		"h.hcl:1,1: devices is 0; say how many":                              "provisioner \"a\" {\n max = 1\n devices = 0\n process {}\n}",
-		"h.hcl:1,17-17: Missing required argument; The argument \"devices\"": "provisioner \"a\" {\n max = 1\n process {}\n}",
-		"h.hcl:4,2-8: Unsupported argument":                                  "provisioner \"a\" {\n max = 1\n devices = 1\n comand = \"x\"\n process {}\n}",
-		"h.hcl:2,9-10: Unsuitable value type":                                "provisioner \"a\" {\n max = \"x\"\n devices = 1\n process {}\n}",
+		"h.hcl:1,1: min is 3 and max is 2":                                   "provisioner \"a\" {\n min = 3\n max = 2\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"h.hcl:1,1: max is 0; allow at least one host":                       "provisioner \"a\" {\n max = 0\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"h.hcl:1,1: devices is 0; say how many":                              "provisioner \"a\" {\n max = 1\n devices = 0\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"h.hcl:1,17-17: Missing required argument; The argument \"devices\"": "provisioner \"a\" {\n max = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"h.hcl:4,2-8: Unsupported argument":                                  "provisioner \"a\" {\n max = 1\n devices = 1\n comand = \"x\"\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"h.hcl:2,9-10: Unsuitable value type":                                "provisioner \"a\" {\n max = \"x\"\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
 		"say how hosts are made":                                             "provisioner \"a\" {\n max = 1\n devices = 1\n}",
-		"either process or commands":                                         "provisioner \"a\" {\n max = 1\n devices = 1\n process {}\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		`there is no process block`:                                          "provisioner \"a\" {\n max = 1\n devices = 1\n process { flags = [\"--emulate\", \"a=1\"] }\n}",
 		"create and delete each name a program":                              "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = []\n delete = [\"b\"]\n }\n}",
-		`idle is "soon"; write a duration above zero`:                        "provisioner \"a\" {\n max = 1\n devices = 1\n idle = \"soon\"\n process {}\n}",
+		`idle is "soon"; write a duration above zero`:                        "provisioner \"a\" {\n max = 1\n devices = 1\n idle = \"soon\"\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
 		`limit is "-1s"`:                                                     "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n limit = \"-1s\"\n }\n}",
-		"flags has --name":                                                   "provisioner \"a\" {\n max = 1\n devices = 1\n process { flags = [\"--name=x\"] }\n}",
-		`"../a" cannot name a kind of hardware`:                              "provisioner \"../a\" {\n max = 1\n devices = 1\n process {}\n}",
-		`h.hcl:6,1: hardware "a" has a provisioner already`:                  "provisioner \"a\" {\n max = 1\n devices = 1\n process {}\n}\nprovisioner \"a\" {\n max = 1\n devices = 1\n process {}\n}",
+		`"../a" cannot name a kind of hardware`:                              "provisioner \"../a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		`h.hcl:9,1: hardware "a" has a provisioner already`:                  "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}\nprovisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
 		"it declares no provisioner":                                         "",
 	} {
 		_, err := parse("h.hcl", []byte(src))
@@ -88,7 +92,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, p := range all {
 			assert.True(t, 0 <= p.Min && p.Min <= p.Max && p.Max >= 1 && p.Devices >= 1 && p.Idle > 0 && p.Join > 0)
-			assert.NotEqual(t, p.Process == nil, p.Commands == nil)
+			assert.NotEmpty(t, p.Commands.Create[0])
 		}
 	})
 }

@@ -1,15 +1,11 @@
 package hosts
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,48 +15,20 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
-// The test's own program stands in for harpagon.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == "worker" && os.Args[2] == "--name" {
-		pretend(os.Args[4:])
-	}
-	os.Exit(m.Run())
-}
-
-func pretend(flags []string) {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM)
-	fmt.Println("worker", os.Args[3], "with", flags)
-	switch strings.Join(flags, " ") {
-	case "break":
-		fmt.Println("it offers nothing")
-		os.Exit(1)
-	case "stubborn":
-		select {}
-	}
-	<-told
-	os.Exit(0)
-}
-
-func processesAt(t *testing.T, folder string, flags ...string) *processes {
-	p := Provisioner{Hardware: "cpu", Process: &Process{Flags: flags}}
-	d, err := p.Open(folder, "")
-	require.NoError(t, err)
-	return d.(*processes)
-}
-
 // No host runs that is not remembered, and none is forgotten.
 func TestHostsOnADiskThatTakesNothing(t *testing.T) {
 	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
 			d := testkit.NewDisk(t)
-			p := processesAt(t, d.Folder)
-			require.NoError(t, p.write("old", record{Since: time.Now(), Made: true, PID: os.Getpid(), Started: "before"})) // a process that has ended
+			there := t.TempDir()
+			p := commandsAt(t, d.Folder, "touch "+there+"/$0", "rm -f "+there+"/$0", time.Minute)
+			require.NoError(t, p.Create(t.Context(), "old"))
 			remembered := list(t, p)
 			require.NoError(t, fault.Begin(d))
 			require.Error(t, p.Create(t.Context(), "new"))
 			require.Error(t, p.write("old", record{}))
 			assert.Equal(t, remembered, list(t, p))
+			assert.NoFileExists(t, filepath.Join(there, "new"))
 			require.NoError(t, fault.End(d))
 			require.NoError(t, p.Delete(t.Context(), "new"))
 			require.NoError(t, p.Create(t.Context(), "new"))
@@ -70,12 +38,6 @@ func TestHostsOnADiskThatTakesNothing(t *testing.T) {
 			assert.Empty(t, list(t, p))
 		})
 	}
-}
-
-// eventually waits: other load may hold a process up.
-func eventually(t *testing.T, what func() bool) {
-	t.Helper()
-	require.Eventually(t, what, time.Minute, 5*time.Millisecond)
 }
 
 func list(t *testing.T, d Driver) []HostRecord {
@@ -89,91 +51,29 @@ func list(t *testing.T, d Driver) []HostRecord {
 	return all
 }
 
-// A worker outlives the process that started it, and the next one takes it over.
-func TestAProcessIsAdoptedAndEnded(t *testing.T) {
-	folder := t.TempDir()
-	first := processesAt(t, folder, "a", "b")
-	require.NoError(t, first.Create(t.Context(), "cpu-1"))
-	eventually(t, func() bool { return first.said("cpu-1") == "worker cpu-1 with [a b]" })
-	of, _, err := first.read("cpu-1")
-	require.NoError(t, err)
-	group, err := syscall.Getpgid(of.PID)
-	require.NoError(t, err)
-	assert.Equal(t, of.PID, group, "a group of its own")
-
-	next := processesAt(t, folder)
-	assert.Equal(t, []HostRecord{{Name: "cpu-1"}}, list(t, next))
-	require.NoError(t, next.Delete(t.Context(), "cpu-1"))
-	assert.Empty(t, list(t, next))
-	assert.Empty(t, began(of.PID))
-	left, err := os.ReadDir(next.folder)
-	require.NoError(t, err)
-	assert.Empty(t, left)
-	require.NoError(t, next.Delete(t.Context(), "cpu-1"), "it is not there")
-}
-
-func TestAProcessThatDoesNotEndIsKilled(t *testing.T) {
-	d := processesAt(t, t.TempDir(), "stubborn")
-	d.grace = 100 * time.Millisecond
-	require.NoError(t, d.Create(t.Context(), "cpu-1"))
-	eventually(t, func() bool { return d.said("cpu-1") != "" })
-	late, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.ErrorContains(t, d.Delete(late, "cpu-1"), "has not ended yet")
-	assert.Equal(t, []HostRecord{{Name: "cpu-1", Going: true}}, list(t, d), "it is not forgotten")
-	require.NoError(t, d.Delete(t.Context(), "cpu-1"))
-	assert.Empty(t, list(t, d))
-}
-
-func TestAProcessThatBreaksSaysWhy(t *testing.T) {
-	d := processesAt(t, t.TempDir(), "break")
-	require.NoError(t, d.Create(t.Context(), "cpu-1"))
-	eventually(t, func() bool { return list(t, d)[0].Ended != "" })
-	assert.Equal(t, "its process has ended: it offers nothing", list(t, d)[0].Ended)
-	require.NoError(t, d.Delete(t.Context(), "cpu-1"))
-	assert.Empty(t, list(t, d))
-}
-
-// A process whose number is on file, but that began at another time, is somebody else's.
-func TestANumberThatWasUsedAgain(t *testing.T) {
-	d := processesAt(t, t.TempDir())
-	other := exec.Command("sleep", "600")
-	require.NoError(t, other.Start())
-	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
-	require.NoError(t, d.write("cpu-1", record{Since: time.Now(), Made: true, PID: other.Process.Pid, Started: "1"}))
-	require.NoError(t, d.write("cpu-2", record{Since: time.Now(), Made: true})) // killed before it had a number
-	all := list(t, d)
-	assert.Equal(t, []string{"its process has ended", "its process has ended"}, []string{all[0].Ended, all[1].Ended})
-	require.NoError(t, d.Delete(t.Context(), "cpu-1"))
-	require.NoError(t, d.Delete(t.Context(), "cpu-2"))
-	assert.NotEmpty(t, began(other.Process.Pid), "it was left alone")
-}
-
-// A shell that was not told to go on does not become a worker.
-func TestAWorkerWaitsUntilItIsOnFile(t *testing.T) {
-	out, err := exec.Command("/bin/sh", "-c", once, "sh", "echo", "runs").CombinedOutput() // its input ends at once
-	assert.Error(t, err)
-	assert.Empty(t, string(out))
-	told := exec.Command("/bin/sh", "-c", once, "sh", "echo", "runs")
-	told.Stdin = strings.NewReader("go\n")
-	out, err = told.CombinedOutput()
-	require.NoError(t, err)
-	assert.Equal(t, "runs\n", string(out))
-}
-
 func TestAFileThatCannotBeRead(t *testing.T) {
-	d := processesAt(t, t.TempDir())
-	require.NoError(t, d.write("cpu-1", record{Since: time.Now()}))
+	d := commandsAt(t, t.TempDir(), "true", "true", time.Minute)
+	require.NoError(t, d.Create(t.Context(), "cpu-1"))
 	require.NoError(t, os.WriteFile(d.path("cpu-2"), []byte("{"), 0o600))
 	all, err := d.List()
 	assert.ErrorContains(t, err, "end that host and remove the file")
 	assert.Len(t, all, 1, "the others are told all the same")
 }
 
+// A worker that an older edition started itself is not taken for one that a command ends.
+func TestAProcessOfAnOlderEditionIsNotForgotten(t *testing.T) {
+	d := commandsAt(t, t.TempDir(), "true", "true", time.Minute)
+	require.NoError(t, os.WriteFile(d.path("cpu-1"), []byte(`{"since":"2026-11-01T10:00:00Z","made":true,"pid":4711,"started":"99"}`), 0o600))
+	_, err := d.List()
+	assert.ErrorContains(t, err, "started cpu-1 as process 4711, which no command ends: end it and remove "+d.path("cpu-1"))
+	assert.ErrorContains(t, d.Delete(t.Context(), "cpu-1"), "end it and remove")
+	assert.FileExists(t, d.path("cpu-1"))
+}
+
 // commandsAt runs shell scripts, with the name as $0.
 func commandsAt(t *testing.T, folder, create, delete string, limit time.Duration) *commands {
-	p := Provisioner{Hardware: "cpu", Commands: &Commands{Create: []string{"sh", "-c", create}, Delete: []string{"sh", "-c", delete}, Limit: limit}}
-	d, err := p.Open(folder, "")
+	p := Provisioner{Hardware: "cpu", Commands: Commands{Create: []string{"sh", "-c", create}, Delete: []string{"sh", "-c", delete}, Limit: limit}}
+	d, err := p.Open(folder)
 	require.NoError(t, err)
 	return d.(*commands)
 }
@@ -211,7 +111,7 @@ func TestACommandThatHangsIsEnded(t *testing.T) {
 	}
 	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
-	eventually(t, func() bool { return began(child) == "" })
+	require.Eventually(t, func() bool { return ended(child) }, time.Minute, 5*time.Millisecond) // other load may hold it up
 }
 
 func TestTailKeepsTheEnd(t *testing.T) {
@@ -225,4 +125,42 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	assert.Equal(t, outputKept+9, n)
 	assert.LessOrEqual(t, len(to.kept), outputKept)
 	assert.Equal(t, "the end", lastLine(to.kept))
+}
+
+// The script of the example starts a worker that outlives the command, and ends it; one that ends
+// at once says why.
+func TestTheScriptMakesWorkersOfThisMachine(t *testing.T) {
+	folder := t.TempDir()
+	program := filepath.Join(folder, "harpagon")
+	t.Setenv("HARPAGON", program)
+	t.Setenv("WORKERS", filepath.Join(folder, "workers"))
+	script := "../../examples/cluster/worker.sh"
+	p := Provisioner{Hardware: "cpu", Commands: Commands{Create: []string{script, "create", "--emulate", "cpu=2"}, Delete: []string{script, "delete"}, Limit: time.Minute}}
+	d, err := p.Open(folder)
+	require.NoError(t, err)
+	said := filepath.Join(folder, "said")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" >>"+said+"\nwhile :; do sleep 0.1; done\n"), 0o700))
+	require.NoError(t, d.Create(t.Context(), "cpu-1"))
+	text, err := os.ReadFile(filepath.Join(folder, "workers", "cpu-1.pid"))
+	require.NoError(t, err)
+	worker, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	lives := func() bool { return !ended(worker) }
+	assert.True(t, lives())
+	text, err = os.ReadFile(said)
+	require.NoError(t, err)
+	assert.Equal(t, "worker --name cpu-1 --emulate cpu=2\n", string(text))
+	require.NoError(t, d.Delete(t.Context(), "cpu-1"))
+	assert.False(t, lives())
+	assert.Empty(t, list(t, d))
+
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho it offers nothing\nexit 1\n"), 0o700))
+	assert.ErrorContains(t, d.Create(t.Context(), "cpu-2"), "it offers nothing")
+	require.NoError(t, d.Delete(t.Context(), "cpu-2"))
+}
+
+// ended reports whether a process runs no more.
+func ended(process int) bool {
+	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(process)).Output()
+	return err != nil || strings.HasPrefix(string(state), "Z")
 }

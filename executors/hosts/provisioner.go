@@ -2,8 +2,8 @@
 // make and what to end is decided elsewhere (scheduler/autoscale).
 //
 // A file of the control role declares, per kind of hardware, what hosts of it are like and
-// which Driver has them. Process starts `harpagon worker` on this machine; Commands runs
-// programs that somebody has written for a cloud. A driver remembers what it has made in a
+// which commands make and end them: programs that somebody has written for a cloud, or a script
+// that starts `harpagon worker` on this machine. A driver remembers what it has made in a
 // folder, one small file a host, written before the host is made and removed after it is
 // gone. So a control role may be killed at any time: the next one reads the folder, takes
 // over what lives, and ends what was left half made.
@@ -11,14 +11,9 @@ package hosts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -36,13 +31,7 @@ type Provisioner struct {
 	Devices  int           // that each offers
 	Idle     time.Duration // unused for so long a host is ended
 	Join     time.Duration // so long a host may take to be part of the fleet
-	Process  *Process      // one of these two is set
-	Commands *Commands
-}
-
-// Process starts workers on this machine.
-type Process struct {
-	Flags []string // of harpagon worker, beside --name
+	Commands Commands
 }
 
 // Commands are run with the name of the host as last argument.
@@ -75,13 +64,13 @@ type provisionerBlock struct {
 	Devices  int            `hcl:"devices"`
 	Idle     string         `hcl:"idle,optional"`
 	Join     string         `hcl:"join,optional"`
-	Process  *processBlock  `hcl:"process,block"`
+	Process  *processBlock  `hcl:"process,block"` // of older files, to say what stands for it now
 	Commands *commandsBlock `hcl:"commands,block"`
 	At       hcl.Range      `hcl:",def_range"`
 }
 
 type processBlock struct {
-	Flags []string `hcl:"flags,optional"`
+	Rest hcl.Body `hcl:",remain"`
 }
 
 type commandsBlock struct {
@@ -164,17 +153,13 @@ func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
 	if b.Devices < 1 || b.Devices > maxCount {
 		refuse("devices is %d; say how many a host offers, at least one", b.Devices)
 	}
-	switch {
-	case b.Process != nil && b.Commands != nil, b.Process == nil && b.Commands == nil:
-		refuse("say how hosts are made: by one block, either process or commands")
+	switch c := b.Commands; {
 	case b.Process != nil:
-		p.Process = &Process{Flags: b.Process.Flags}
-		if slices.ContainsFunc(b.Process.Flags, func(f string) bool { return f == "--name" || len(f) > 7 && f[:7] == "--name=" }) {
-			refuse("flags has --name; each worker is given a name of its own")
-		}
+		refuse("there is no process block any more: write commands { create = [\"examples/cluster/worker.sh\", \"create\"], delete = [\"examples/cluster/worker.sh\", \"delete\"] }, with the flags of harpagon worker behind \"create\"; that script starts workers on this machine")
+	case c == nil:
+		refuse("say how hosts are made and ended: by a block commands")
 	default:
-		c := b.Commands
-		p.Commands = &Commands{Create: c.Create, Delete: c.Delete, Limit: duration("limit", c.Limit, DefaultLimit)}
+		p.Commands = Commands{Create: c.Create, Delete: c.Delete, Limit: duration("limit", c.Limit, DefaultLimit)}
 		if len(c.Create) == 0 || len(c.Delete) == 0 || c.Create[0] == "" || c.Delete[0] == "" {
 			refuse("create and delete each name a program, and perhaps arguments: [\"/usr/local/bin/make-host\"]")
 		}
@@ -203,110 +188,4 @@ type HostRecord struct {
 	Since time.Time // it was begun
 	Ended string    // why it lives no more, or never did; empty where it may live
 	Going bool      // to delete it has begun
-}
-
-// Open makes the driver that a declaration asks for. It remembers below folder. program is
-// what Process starts; empty means this one.
-func (p *Provisioner) Open(folder, program string) (Driver, error) {
-	kept := records{filepath.Join(folder, p.Hardware)}
-	if err := os.MkdirAll(kept.folder, 0o700); err != nil {
-		return nil, fmt.Errorf("hosts: %w", err)
-	}
-	if p.Commands != nil {
-		return &commands{records: kept, Commands: *p.Commands}, nil
-	}
-	if program == "" {
-		var err error
-		if program, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("hosts: %w", err)
-		}
-	}
-	return &processes{records: kept, flags: p.Process.Flags, program: program, grace: defaultGrace, own: map[string]<-chan struct{}{}}, nil
-}
-
-// records are the files of a driver, one a host.
-type records struct{ folder string }
-
-// record is one of them.
-type record struct {
-	Since   time.Time `json:"since"`
-	Made    bool      `json:"made"`              // to create it has succeeded
-	Failure string    `json:"failure,omitempty"` // of creating it
-	Going   bool      `json:"going,omitempty"`   // to delete it has begun
-	PID     int       `json:"pid,omitempty"`     // of a process
-	Started string    `json:"started,omitempty"` // when that began, so that another of its number is known as such
-}
-
-const ending = ".json"
-
-func (r records) path(name string) string { return filepath.Join(r.folder, name+ending) }
-
-func (r records) write(name string, to record) error {
-	text, err := json.Marshal(to)
-	if err != nil {
-		return err
-	}
-	if err := osutil.ReplaceFile(r.path(name), text, 0o600); err != nil {
-		return fmt.Errorf("hosts: %w", err)
-	}
-	return nil
-}
-
-// read is what is remembered of a host; false for nothing.
-func (r records) read(name string) (of record, known bool, err error) {
-	text, err := os.ReadFile(r.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return of, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &of)
-	}
-	if err != nil {
-		return of, true, fmt.Errorf("hosts: %s cannot be read: %w; end that host and remove the file", r.path(name), err)
-	}
-	return of, true, nil
-}
-
-func (r records) forget(name string) error {
-	if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("hosts: %w", err)
-	}
-	return nil
-}
-
-// list reads all; ended says of a host that was made why it lives no more.
-func (r records) list(ended func(name string, of record) string) ([]HostRecord, error) {
-	entries, err := os.ReadDir(r.folder)
-	if err != nil {
-		return nil, fmt.Errorf("hosts: %w", err)
-	}
-	var all []HostRecord
-	var wrong []error
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ending)
-		if !ok {
-			continue
-		}
-		of, known, err := r.read(name)
-		switch {
-		case err != nil:
-			wrong = append(wrong, err)
-		case known:
-			m := HostRecord{Name: name, Since: of.Since, Going: of.Going}
-			if m.Ended = of.Failure; m.Ended == "" {
-				m.Ended = ended(name, of)
-			}
-			all = append(all, m)
-		}
-	}
-	slices.SortFunc(all, func(a, b HostRecord) int { return strings.Compare(a.Name, b.Name) })
-	return all, errors.Join(wrong...)
-}
-
-// lastLine is the last line of a text that says something, as an error's reason.
-func lastLine(text []byte) string {
-	const most = 300
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	return last[:min(len(last), most)]
 }

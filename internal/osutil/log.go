@@ -1,8 +1,6 @@
 package osutil
 
 import (
-	"errors"
-	"io"
 	"os"
 	"sync"
 )
@@ -79,36 +77,4 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.file.Close()
-}
-
-// TrimLog bounds a log that another process appends to: what is too much is moved beside
-// it. A line that is written meanwhile may be lost.
-func TrimLog(path string) error { return trim(path, maxLog) }
-
-func trim(path string, most int64) error {
-	info, err := os.Stat(path)
-	if err != nil || info.Size() <= most {
-		return err
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	to, err := os.Create(old(path))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, io.NewSectionReader(from, max(0, info.Size()-most), most))
-	return errors.Join(err, to.Close(), os.Truncate(path, 0))
-}
-
-// RemoveLog removes a log with what was written before.
-func RemoveLog(path string) error {
-	for _, file := range []string{path, old(path)} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }

@@ -43,8 +43,8 @@ func newControlCommand(d *Deps) *cobra.Command {
 the models that apply sends, and gives them to workers that ask by digest; one
 that other hosts can reach asks for the token in ` + tokenVariable + `.
 
-With --provision it makes hosts when services need them and ends those that are idle, as
-the file says: worker processes of this machine, or commands of yours for a cloud.`,
+With --provision it makes hosts when services need them and ends those that are idle, by
+the commands that the file names.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control
   TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models
   TEMPORAL_ADDRESS=temporal:7233 harpagon control --provision /etc/harpagon/hosts.hcl`,

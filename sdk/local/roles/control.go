@@ -138,7 +138,6 @@ type ProvisionOptions struct {
 	Policies     scheduler.Policies // that the program brings to plan by, and to size plans by
 	Provisioners []made.Provisioner
 	Folder       string       // where the drivers remember what they have made
-	Program      string       // that runs workers of this machine; empty means this one
 	Progress     func(string) // is told in words what is done; may be nil
 }
 
@@ -149,7 +148,7 @@ const enterEvery = 2 * time.Second
 // provision makes hosts of one kind until life ends, while the fleet holds no other
 // process that does.
 func (r *Control) provision(life context.Context, c client.Client, p made.Provisioner, o ProvisionOptions) error {
-	driver, err := p.Open(o.Folder, o.Program)
+	driver, err := p.Open(o.Folder)
 	if err != nil {
 		return fmt.Errorf("roles: %w", err)
 	}
