@@ -75,15 +75,15 @@ type row struct {
 // choose from on a pool.
 func distributors(largest int) map[string]func(pool.TrialPool) []func() dispatch.Policy {
 	return map[string]func(pool.TrialPool) []func() dispatch.Policy{
-		"ribbon": func(p pool.TrialPool) []func() dispatch.Policy {
-			return []func() dispatch.Policy{func() dispatch.Policy { return p.Ribbon(largest) }}
+		ribbon: func(p pool.TrialPool) []func() dispatch.Policy {
+			return []func() dispatch.Policy{func() dispatch.Policy { return distributor(ribbon, p, largest, 0) }}
 		},
-		"clockwork": func(p pool.TrialPool) []func() dispatch.Policy {
-			return []func() dispatch.Policy{func() dispatch.Policy { return p.Clockwork(largest) }}
+		clockwork: func(p pool.TrialPool) []func() dispatch.Policy {
+			return []func() dispatch.Policy{func() dispatch.Policy { return distributor(clockwork, p, largest, 0) }}
 		},
-		"deeprecsys": func(p pool.TrialPool) (all []func() dispatch.Policy) {
+		deeprecsys: func(p pool.TrialPool) (all []func() dispatch.Policy) {
 			for threshold := 0; threshold <= largest; threshold += largest / thresholds {
-				all = append(all, func() dispatch.Policy { return p.Threshold(largest, threshold) })
+				all = append(all, func() dispatch.Policy { return distributor(deeprecsys, p, largest, threshold) })
 			}
 			return all
 		},
@@ -111,12 +111,12 @@ func measurePool(ctx context.Context, m published.KairosModel, arrivals string, 
 	}
 	all := s.Configurations()
 	for _, c := range all {
-		if rate := pool.Oracle(s.Trial(c), s.Load); rate > r.bestOracle {
+		if rate := bestThroughput(s.Trial(c), s.Load); rate > r.bestOracle {
 			r.bestOracle, r.bestConfiguration = rate, c
 		}
 	}
 	r.chosen = s.Choice()
-	r.oracle = pool.Oracle(s.Trial(r.chosen), s.Load)
+	r.oracle = bestThroughput(s.Trial(r.chosen), s.Load)
 	if !full {
 		all = [][]int{r.chosen, r.bestConfiguration}
 	}
@@ -182,7 +182,7 @@ func (r row) addTo(out *Result, s Setting) {
 	add("oracle there", r.chosen, r.oracle)
 	add("best oracle", r.bestConfiguration, r.bestOracle)
 	add("homogeneous, scaled to the budget", nil, r.homogeneous)
-	for _, name := range []string{"ribbon", "deeprecsys", "clockwork"} {
+	for _, name := range []string{ribbon, deeprecsys, clockwork} {
 		add(name, r.on[name], r.baseline[name])
 	}
 	out.Add(s.With("instances", short(counts(r.exact))), "exact", "gap", "%", 100*r.exact.Gap())

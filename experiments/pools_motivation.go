@@ -58,14 +58,12 @@ func reached(s *pool.Study, by string, counts []int) (float64, error) {
 	p, largest, above := s.Trial(counts), int(s.Matching.Largest), s.Bound(counts)*aboveBound
 	switch by {
 	case oracle:
-		return pool.Oracle(p, s.Load), nil
+		return bestThroughput(p, s.Load), nil
 	case deeprecsys:
-		_, rate, err := s.Search.HillClimb(p, s.Load, largest, above)
+		_, rate, err := hillClimb(s.Search, p, s.Load, largest, above)
 		return rate, err
-	case clockwork:
-		return s.Search.Goodput(p, func() dispatch.Policy { return p.Clockwork(largest) }, s.Load, above)
 	}
-	return s.Search.Goodput(p, func() dispatch.Policy { return p.Ribbon(largest) }, s.Load, above)
+	return s.Search.Goodput(p, func() dispatch.Policy { return distributor(by, p, largest, 0) }, s.Load, above)
 }
 
 // alone is the goodput of so many of the base as the budget pays, scaled up to it.

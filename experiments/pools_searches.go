@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/experiments/published"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/bayes"
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
@@ -42,7 +44,16 @@ func searchFigures() []Figure {
 	}
 }
 
-func searches() []string { return []string{pool.PolicyRandom, pool.PolicyGenetic, pool.PolicyRibbon} }
+// poolSearch is one of the searches that the paper compares Kairos+ with (figure 11). All leave out
+// what one that was evaluated contains.
+type poolSearch struct {
+	name string
+	run  func(*pool.Search)
+}
+
+func searches() []poolSearch {
+	return []poolSearch{{"random", randomSearch}, {"genetic", geneticSearch}, {ribbon, ribbonSearch}}
+}
 
 // newStudy is a model of the paper at steady arrivals, as its simulator has them.
 func newStudy(m published.KairosModel, mix pipelines.Mix, queries int) (*pool.Study, pool.Problem, error) {
@@ -79,21 +90,21 @@ func evaluations(ctx context.Context, e *Env) (Result, error) {
 			return err
 		}
 		at, space := Set("model", models[i].Name), float64(len(s.Configurations()))
-		own := s.Evaluate(pool.PolicyKairosPlus, 0, 0)
+		own := s.Evaluate((*pool.Search).KairosPlus, 0, 0)
 		enough := bestOf(own) * (1 - s.Search.Tolerance)
 		results[i].Add(at, pool.PolicyKairosPlus, "evaluations", "", float64(len(own)))
 		results[i].AddPrinted(at, pool.PolicyKairosPlus, "of the space", "%", 100*float64(len(own))/space, 1)
-		for _, policy := range searches() {
+		for _, by := range searches() {
 			sum := 0
 			for seed := range seeds {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				sum += len(s.Evaluate(policy, uint64(seed), enough))
+				sum += len(s.Evaluate(by.run, uint64(seed), enough))
 			}
 			mean := float64(sum) / float64(seeds)
-			results[i].Add(at, policy, "evaluations", "", mean)
-			results[i].Add(at, policy, "of the space", "%", 100*mean/space)
+			results[i].Add(at, by.name, "evaluations", "", mean)
+			results[i].Add(at, by.name, "of the space", "%", 100*mean/space)
 		}
 		return nil
 	})
@@ -104,6 +115,96 @@ func evaluations(ctx context.Context, e *Env) (Result, error) {
 	out.Note("The paper says that Kairos+ evaluates less than 1 %% of the space; the other numbers stand in a chart. Other searches end when they have what Kairos+ found.")
 	out.Explain(pool.PolicyKairosPlus, "of the space", "the paper says less than 1 %, and it is less.")
 	return out, err
+}
+
+// Numbers of the searches.
+const (
+	parents     = 10  // of a generation of the genetic search
+	mutation    = 0.2 // chance that a count is off by one
+	barren      = 200 // children in a row that have all been looked at already
+	firstPoints = 3   // that Bayesian optimisation draws before it has a model
+	hangsOver   = 0.3 // how far goodputs hang together, relative to the greatest counts
+)
+
+// randomSearch evaluates in any order.
+func randomSearch(h *pool.Search) {
+	for !h.Done() {
+		h.Evaluate(h.Rand.IntN(len(h.Left())))
+	}
+}
+
+// geneticSearch breeds configurations: a child has each count of one of two parents, which are
+// the better ones of two drawn each from the best evaluated, now and then off by one. A
+// child that is not left to evaluate dies; when too many do, chance takes over.
+func geneticSearch(h *pool.Search) {
+	for len(h.Tried()) < parents && !h.Done() {
+		h.Evaluate(h.Rand.IntN(len(h.Left())))
+	}
+	dead := 0
+	for !h.Done() {
+		one := child(h)
+		i := slices.IndexFunc(h.Left(), func(c []int) bool { return slices.Equal(c, one) })
+		if i < 0 && dead < barren {
+			dead++
+			continue
+		}
+		if i < 0 {
+			i = h.Rand.IntN(len(h.Left()))
+		}
+		h.Evaluate(i)
+		dead = 0
+	}
+}
+
+func child(h *pool.Search) []int {
+	fittest := h.Tried()
+	slices.SortStableFunc(fittest, func(a, b pool.Evaluated) int { return cmp.Compare(b.Goodput, a.Goodput) })
+	fittest = fittest[:min(parents, len(fittest))]
+	parent := func() []int { return fittest[min(h.Rand.IntN(len(fittest)), h.Rand.IntN(len(fittest)))].Counts }
+	a, b := parent(), parent()
+	child := slices.Clone(a)
+	for g := range child {
+		if h.Rand.IntN(2) == 0 {
+			child[g] = b[g]
+		}
+		if h.Rand.Float64() < mutation {
+			child[g] = max(0, child[g]+2*h.Rand.IntN(2)-1)
+		}
+	}
+	return child
+}
+
+// ribbonSearch is Bayesian optimisation, the search of Ribbon: of what is left the
+// configuration with the greatest expected improvement is next.
+func ribbonSearch(h *pool.Search) {
+	left := h.Left()
+	greatest := make([]float64, len(left[0]))
+	for _, counts := range left {
+		for g, n := range counts {
+			greatest[g] = max(greatest[g], float64(n), 1)
+		}
+	}
+	at := func(counts []int) []float64 {
+		p := make([]float64, len(counts))
+		for g, n := range counts {
+			p[g] = float64(n) / greatest[g]
+		}
+		return p
+	}
+	for len(h.Tried()) < firstPoints && !h.Done() {
+		h.Evaluate(h.Rand.IntN(len(h.Left())))
+	}
+	for !h.Done() {
+		var tried []bayes.Tried
+		for _, c := range h.Tried() {
+			tried = append(tried, bayes.Tried{At: at(c.Counts), Value: c.Goodput})
+		}
+		var candidates [][]float64
+		for _, counts := range h.Left() {
+			candidates = append(candidates, at(counts))
+		}
+		h.Evaluate(bayes.Next(tried, candidates, hangsOver))
+	}
 }
 
 // transient lets the sizes of RM2 change from the published sampler to Gaussian ones, on
@@ -118,15 +219,15 @@ func transient(ctx context.Context, e *Env) (out Result, err error) {
 		return out, err
 	}
 	chosen := pool.Solve(p, pool.Options{Queries: queries, Policy: pool.PolicyKairos})
-	for _, policy := range append([]string{pool.PolicyKairosPlus}, searches()...) {
+	for _, by := range append([]poolSearch{{pool.PolicyKairosPlus, (*pool.Search).KairosPlus}}, searches()...) {
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		all := s.Evaluate(policy, 1, 0)
+		all := s.Evaluate(by.run, 1, 0)
 		for i, one := range all[:min(transientSteps, len(all))] {
-			out.Add(Set("evaluation", strconv.Itoa(i+1)), policy, "goodput", "1/s", one.Goodput)
+			out.Add(Set("evaluation", strconv.Itoa(i+1)), by.name, "goodput", "1/s", one.Goodput)
 		}
-		if policy == pool.PolicyKairosPlus {
+		if by.name == pool.PolicyKairosPlus {
 			out.Note("Kairos+ is done after %d evaluations; the paper's after 8.", len(all))
 		}
 	}

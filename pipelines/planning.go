@@ -124,6 +124,9 @@ func (p Planning) attributes() []struct {
 
 // unknownPolicy says what there is, or which kind of service has the policy.
 func unknownPolicy(k Kind, policy string) string {
+	if gone := onlyCompared(policy, "random", "genetic", "ribbon"); gone != "" {
+		return fmt.Sprintf("There is no policy %q for a pool any more: %s.%s", policy, gone, suggestAll("", Policies(KindPool)))
+	}
 	for _, other := range []Kind{KindPipeline, KindPool, KindFunction} {
 		if slices.Contains(Policies(other), policy) {
 			return fmt.Sprintf("Policy %q plans %ss, and this is a %s.%s", policy, other, k, suggestAll("", Policies(k)))

@@ -57,9 +57,6 @@ func DispatchPolicies() []DispatchPolicy {
 		{Name: "round-robin", For: KindPipeline, Groups: true, Variants: [][]string{{"requests", "batches"}}, Help: "requests go to the executors of a plan one by one, or a batch at a time, in turn, and each collects its own batch"},
 
 		{Name: "matching", For: KindPool, Help: "pairs queries of different sizes with instances, at least cost (Kairos); other requests have no sizes"},
-		{Name: "ribbon", For: KindPool, Help: "serves first come, first served, on the base where one idles, else on any other instance"},
-		{Name: "clockwork", For: KindPool, Help: "gives each query, as it comes, to the queue of the instance that ends it first"},
-		{Name: "drs", For: KindPool, Help: "never sends sizes up to a threshold to the base, and larger ones only there (DeepRecSys)"},
 
 		{Name: "grouped", For: KindFunction, Help: "batches applications that share a function: a queue per group, a timeout per application (HarmonyBatch)"},
 	}
@@ -136,6 +133,9 @@ func DispatchFault(k Kind, text string) Fault {
 	}
 	names := Dispatches(k)
 	policy, _, err := SplitDispatch(text)
+	if gone := onlyCompared(policy, "ribbon", "drs", "clockwork"); gone != "" && k == KindPool {
+		return fault("Unknown dispatch policy", "There is no dispatch policy %q for a pool any more: %s. Choose %s.", policy, gone, Quoted(names))
+	}
 	if !slices.Contains(names, policy) && !Qualified(policy) {
 		for _, d := range DispatchPolicies() {
 			switch {
@@ -152,6 +152,15 @@ func DispatchFault(k Kind, text string) Fault {
 		return fault("Unknown variant", "%s", sentence(err))
 	}
 	return Fault{}
+}
+
+// onlyCompared says what runs the policies of pools that older editions had, and that only figures
+// compare with now; empty for any other name.
+func onlyCompared(name string, gone ...string) string {
+	if slices.Contains(gone, name) {
+		return "harpagon reproduce kairos/figure11 and kairos/figure14 compare with it"
+	}
+	return ""
 }
 
 const unfitDispatch = "Dispatch policy that does not fit"
@@ -196,9 +205,6 @@ func PlanPolicies() []PlanPolicy {
 		{Name: "kairos", For: KindPool, Help: "the paper's estimate of every configuration (Eq. 15) and its rule to choose among the best"},
 		{Name: "homogeneous", For: KindPool, Help: "the best pool of a single kind"},
 		{Name: "kairos+", For: KindPool, Help: "the paper's Algorithm 1"},
-		{Name: "random", For: KindPool, Help: "the searches that the paper compares with"},
-		{Name: "genetic", For: KindPool, Help: "the searches that the paper compares with"},
-		{Name: "ribbon", For: KindPool, Help: "the searches that the paper compares with"},
 
 		{Name: PolicyExact, For: KindFunction, Help: "the best partition of up to 14 applications"},
 		{Name: "harmonybatch", For: KindFunction, Help: "the paper's two-stage merging"},

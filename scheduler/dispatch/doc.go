@@ -29,8 +29,6 @@
 //     upperLimit in experiments bounds what any of them can reach.
 //   - package matching, Kairos: queries of different sizes to instances that
 //     differ, by assignment at least cost (Assignment).
-//   - its baselines (NewBaseline): those that Kairos is compared with, for queries of
-//     different sizes.
 //   - package grouped, HarmonyBatch: one queue per group of applications, a
 //     timeout per application.
 //

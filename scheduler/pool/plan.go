@@ -20,12 +20,7 @@ const (
 	PolicyKairos      = "kairos"
 	PolicyExact       = "exact"
 	PolicyHomogeneous = "homogeneous"
-
-	// Searches that evaluate configurations by simulation; see searches.go.
-	PolicyKairosPlus = "kairos+"
-	PolicyRandom     = "random"
-	PolicyGenetic    = "genetic"
-	PolicyRibbon     = "ribbon"
+	PolicyKairosPlus  = "kairos+" // evaluates configurations by simulation; see searches.go
 )
 
 // Policies lists the policies, the default first.
@@ -37,12 +32,10 @@ func Policies() []string {
 	return names
 }
 
-// maker is a policy by its name: a search that evaluates configurations by simulation, or what
-// else it does.
+// maker is a policy by its name, and what it does.
 type maker struct {
-	name   string
-	run    func(s *solver, plan *Plan, all []configuration, choice configuration) error
-	search func(*countedSearch)
+	name string
+	run  func(s *solver, plan *Plan, all []configuration, choice configuration) error
 
 	estimates bool // it goes by the paper's estimate, which is told beside what is reached
 }
@@ -56,14 +49,11 @@ func makers() []maker {
 			return s.kairos(plan, choice)
 		}},
 		{name: PolicyHomogeneous, run: func(s *solver, plan *Plan, _ []configuration, _ configuration) error { return s.homogeneous(plan) }},
-		{name: PolicyKairosPlus, search: (*countedSearch).kairosPlus},
-		{name: PolicyRandom, search: (*countedSearch).random},
-		{name: PolicyGenetic, search: (*countedSearch).genetic},
-		{name: PolicyRibbon, search: (*countedSearch).ribbon},
+		{name: PolicyKairosPlus, run: func(s *solver, plan *Plan, all []configuration, _ configuration) error {
+			return s.kairosPlus(plan, all)
+		}},
 	}
 }
-
-func named(policy string) maker { return makers()[slices.Index(Policies(), policy)] }
 
 // compared lists those that comparisons show unless they are told others: searches for
 // what exact finds take long.
@@ -255,10 +245,7 @@ func (s *solver) run(plan *Plan) error {
 	plan.Configurations = len(all)
 	choice := s.kairosChoice(all)
 	s.draw(all[0].rate)
-	m := named(s.options.Policy) // which Check has found
-	if m.search != nil {
-		return s.searchFor(plan, all, m.search)
-	}
+	m := makers()[slices.Index(Policies(), s.options.Policy)] // which Check has found
 	return m.run(s, plan, all, choice)
 }
 

@@ -5,23 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/harpagon/harpagon/scheduler/bayes"
 	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 )
 
-// Numbers of the searches that the paper compares Kairos+ with (Fig. 11).
-const (
-	parents     = 10  // of a generation of the genetic search
-	mutation    = 0.2 // chance that a count is off by one
-	barren      = 200 // children in a row that have all been looked at already
-	firstPoints = 3   // that Bayesian optimisation draws before it has a model
-	hangsOver   = 0.3 // how far goodputs hang together, relative to the greatest counts
-)
-
-// countedSearch is a search for the configuration of the highest goodput under way. Every search
+// Search is a search for the configuration of the highest goodput under way. Every search
 // leaves out what one that was evaluated contains (sub-configurations, Algorithm 1), as
 // the paper lets all of them do.
-type countedSearch struct {
+type Search struct {
+	Rand *rand.Rand
+
 	*solver
 	left    []configuration // that are neither evaluated nor left out
 	tried   []configuration // with what they reach, in the order of evaluation
@@ -30,25 +22,24 @@ type countedSearch struct {
 	foundAt int             // evaluation that found the best
 	enough  float64         // goodput at which it ends; 0 for never
 	known   map[string]float64
-	rng     *rand.Rand
 }
 
-func (s *solver) newSearch(all []configuration) *countedSearch {
+func (s *solver) newSearch(all []configuration) *Search {
 	most := s.options.Simulations
 	if most == 0 {
 		most = len(all)
 	}
-	return &countedSearch{solver: s, left: slices.Clone(all), most: most, known: map[string]float64{}, rng: rand.New(rand.NewPCG(s.options.Seed, 3))}
+	return &Search{Rand: rand.New(rand.NewPCG(s.options.Seed, 3)), solver: s, left: slices.Clone(all), most: most, known: map[string]float64{}}
 }
 
-// done says that enough was found, or nothing is left to evaluate, or nothing may be.
-func (h *countedSearch) done() bool {
+// Done says that enough was found, or nothing is left to evaluate, or nothing may be.
+func (h *Search) Done() bool {
 	enough := h.enough > 0 && len(h.tried) > 0 && h.tried[h.best].rate >= h.enough
 	return enough || len(h.left) == 0 || len(h.tried) >= h.most || h.err != nil || len(h.tried) > 0 && h.stopped()
 }
 
-// evaluate finds the goodput of number i of those left, and leaves out what it contains.
-func (h *countedSearch) evaluate(i int) float64 {
+// Evaluate finds the goodput of number i of those left, and leaves out what it contains.
+func (h *Search) Evaluate(i int) float64 {
 	c := configuration{counts: h.left[i].counts}
 	key := fmt.Sprint(c.counts)
 	rate, known := h.known[key]
@@ -75,102 +66,40 @@ func contains(whole, part []int) bool {
 	return true
 }
 
-// kairosPlus is Algorithm 1: the configuration of the highest estimate is evaluated;
+// KairosPlus is Algorithm 1: the configuration of the highest estimate is evaluated;
 // then everything goes whose estimate is no more than the best goodput so far. The
 // estimates must be in falling order. As they are no bounds (see Estimate), neither is
 // the result proven to be the best.
-func (h *countedSearch) kairosPlus() {
-	for !h.done() {
-		h.evaluate(0)
+func (h *Search) KairosPlus() {
+	for !h.Done() {
+		h.Evaluate(0)
 		best := h.tried[h.best].rate
 		h.left = slices.DeleteFunc(h.left, func(c configuration) bool { return c.rate <= best })
 	}
 }
 
-// random evaluates in any order.
-func (h *countedSearch) random() {
-	for !h.done() {
-		h.evaluate(h.rng.IntN(len(h.left)))
+// Left are the configurations that are neither evaluated nor left out.
+func (h *Search) Left() [][]int {
+	all := make([][]int, len(h.left))
+	for i, c := range h.left {
+		all[i] = c.counts
 	}
+	return all
 }
 
-// genetic breeds configurations: a child has each count of one of two parents, which are
-// the better ones of two drawn each from the best evaluated, now and then off by one. A
-// child that is not left to evaluate dies; when too many do, chance takes over.
-func (h *countedSearch) genetic() {
-	for len(h.tried) < parents && !h.done() {
-		h.evaluate(h.rng.IntN(len(h.left)))
+// Tried are those that were evaluated, in order.
+func (h *Search) Tried() []Evaluated {
+	all := make([]Evaluated, len(h.tried))
+	for i, c := range h.tried {
+		all[i] = Evaluated{c.counts, c.rate}
 	}
-	dead := 0
-	for !h.done() {
-		child := h.child()
-		i := slices.IndexFunc(h.left, func(c configuration) bool { return slices.Equal(c.counts, child) })
-		if i < 0 && dead < barren {
-			dead++
-			continue
-		}
-		if i < 0 {
-			i = h.rng.IntN(len(h.left))
-		}
-		h.evaluate(i)
-		dead = 0
-	}
+	return all
 }
 
-func (h *countedSearch) child() []int {
-	fittest := slices.Clone(h.tried)
-	h.rank(fittest)
-	fittest = fittest[:min(parents, len(fittest))]
-	parent := func() []int { return fittest[min(h.rng.IntN(len(fittest)), h.rng.IntN(len(fittest)))].counts }
-	a, b := parent(), parent()
-	child := slices.Clone(a)
-	for g := range child {
-		if h.rng.IntN(2) == 0 {
-			child[g] = b[g]
-		}
-		if h.rng.Float64() < mutation {
-			child[g] = max(0, child[g]+2*h.rng.IntN(2)-1)
-		}
-	}
-	return child
-}
-
-// ribbon is Bayesian optimisation, the search of Ribbon: of what is left the
-// configuration with the greatest expected improvement is next.
-func (h *countedSearch) ribbon() {
-	greatest := make([]float64, len(h.kinds))
-	for _, c := range h.left {
-		for g, n := range c.counts {
-			greatest[g] = max(greatest[g], float64(n), 1)
-		}
-	}
-	at := func(counts []int) []float64 {
-		p := make([]float64, len(counts))
-		for g, n := range counts {
-			p[g] = float64(n) / greatest[g]
-		}
-		return p
-	}
-	for len(h.tried) < firstPoints && !h.done() {
-		h.evaluate(h.rng.IntN(len(h.left)))
-	}
-	for !h.done() {
-		var tried []bayes.Tried
-		for _, c := range h.tried {
-			tried = append(tried, bayes.Tried{At: at(c.counts), Value: c.rate})
-		}
-		var candidates [][]float64
-		for _, c := range h.left {
-			candidates = append(candidates, at(c.counts))
-		}
-		h.evaluate(bayes.Next(tried, candidates, hangsOver))
-	}
-}
-
-// searchFor runs one of the searches to its end and takes what it found.
-func (s *solver) searchFor(plan *Plan, all []configuration, search func(*countedSearch)) error {
+// kairosPlus runs the paper's search to its end and takes what it found.
+func (s *solver) kairosPlus(plan *Plan, all []configuration) error {
 	h := s.newSearch(all)
-	search(h)
+	h.KairosPlus()
 	if s.err != nil || len(h.tried) == 0 {
 		return s.err
 	}
@@ -186,22 +115,18 @@ type Evaluated struct {
 	Goodput float64
 }
 
-// Evaluate is what one of the searches evaluates, in that order, until it has a
+// Evaluate is what a search evaluates, in that order, until it has a
 // configuration that reaches enough; 0 for to its end. Configurations that another
 // search of the study has evaluated are not simulated again.
-func (s *Study) Evaluate(policy string, seed uint64, enough float64) []Evaluated {
+func (s *Study) Evaluate(search func(*Search), seed uint64, enough float64) []Evaluated {
 	one := *s.solver
-	one.options.Seed, one.options.Policy = seed, policy
+	one.options.Seed = seed
 	all := slices.Clone(s.all)
 	one.kairosChoice(all) // ranks them by their estimates
 	h := one.newSearch(all)
 	h.known, h.enough = s.known, enough
-	named(policy).search(h)
-	evaluated := make([]Evaluated, len(h.tried))
-	for i, c := range h.tried {
-		evaluated[i] = Evaluated{c.counts, c.rate}
-	}
-	return evaluated
+	search(h)
+	return h.Tried()
 }
 
 // Estimated is a configuration with the paper's estimate of what it reaches, and what it
@@ -220,7 +145,7 @@ func (s *Study) Top(n int) []Estimated {
 	var top []Estimated
 	for _, c := range all[:min(n, len(all))] {
 		h.left = []configuration{c}
-		top = append(top, Estimated{Evaluated{c.counts, h.evaluate(0)}, c.rate})
+		top = append(top, Estimated{Evaluated{c.counts, h.Evaluate(0)}, c.rate})
 	}
 	return top
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,45 +22,20 @@ func searched() Problem {
 	return Problem{Pool: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}, {Name: "cpu", Price: 0.3}, {Name: "old", Price: 0.2}}}
 }
 
-func TestSearchesFindWhatExactFinds(t *testing.T) {
+func TestKairosPlusFindsNoMoreThanExact(t *testing.T) {
 	o := Options{Queries: 1500}
 	best := Solve(searched(), o)
 	require.Equal(t, Optimal, best.Status)
-	for _, policy := range []string{PolicyKairosPlus, PolicyRandom, PolicyGenetic, PolicyRibbon} {
-		t.Run(policy, func(t *testing.T) {
-			o.Policy = policy
-			p := Solve(searched(), o)
-			require.Equal(t, Feasible, p.Status, p.Reason)
-			assert.LessOrEqual(t, p.Goodput, best.Goodput*1.01)
-			if policy != PolicyKairosPlus { // the estimates by which it leaves out are no bounds
-				assert.InEpsilon(t, best.Goodput, p.Goodput, 0.01, "a search to the end looks at everything that is not part of what it saw")
-			}
-			assert.LessOrEqual(t, p.Simulated, p.Configurations)
-			assert.Positive(t, p.FoundAt)
-			assert.LessOrEqual(t, p.FoundAt, p.Simulated)
-			assert.Equal(t, p, Solve(searched(), o), "the same seed, the same search")
-			o.Simulations = 2
-			assert.Equal(t, 2, min(2, Solve(searched(), o).Simulated))
-			o.Simulations = 0
-		})
-	}
-}
-
-// Kairos+ needs no more evaluations than any search for what it finds.
-func TestKairosPlusEvaluatesLeast(t *testing.T) {
-	s, err := NewStudy(searched(), Options{Queries: 1500})
-	require.NoError(t, err)
-	own := s.Evaluate(PolicyKairosPlus, 0, 0)
-	best := slices.MaxFunc(own, func(a, b Evaluated) int { return int(1e6 * (a.Goodput - b.Goodput)) })
-	for _, policy := range []string{PolicyRandom, PolicyGenetic, PolicyRibbon} {
-		sum, seeds := 0, 10
-		for seed := range seeds {
-			found := s.Evaluate(policy, uint64(seed), best.Goodput)
-			sum += len(found)
-			assert.GreaterOrEqual(t, found[len(found)-1].Goodput, best.Goodput)
-		}
-		assert.GreaterOrEqual(t, float64(sum)/float64(seeds), float64(len(own)), policy)
-	}
+	o.Policy = PolicyKairosPlus
+	p := Solve(searched(), o)
+	require.Equal(t, Feasible, p.Status, p.Reason)
+	assert.LessOrEqual(t, p.Goodput, best.Goodput*1.01) // the estimates by which it leaves out are no bounds
+	assert.LessOrEqual(t, p.Simulated, p.Configurations)
+	assert.Positive(t, p.FoundAt)
+	assert.LessOrEqual(t, p.FoundAt, p.Simulated)
+	assert.Equal(t, p, Solve(searched(), o), "the same seed, the same search")
+	o.Simulations = 2
+	assert.LessOrEqual(t, Solve(searched(), o).Simulated, 2)
 }
 
 // A study tells the same bounds from many goroutines as from one.

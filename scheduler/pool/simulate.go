@@ -3,13 +3,9 @@ package pool
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
-	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
-	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -48,21 +44,13 @@ func Simulate(p Problem, plan Plan, o SimulateOptions) (simulate.Result, error) 
 	}
 	load := Draw(s.mix, int(math.Round(n)), s.arrivals, o.Seed)
 	spec := s.matching(counts)
-	if slices.Contains(matching.BaselineNames(), o.Dispatch) {
-		if spec, err = s.baseline(o.Dispatch, counts); err != nil {
-			return simulate.Result{}, err
-		}
-	}
 	return runTrial(pool, made(spec), load, o.Rate, simulate.Options{Record: o.Record, Spec: spec})
 }
 
 // playable checks the options and finds the instances of the plan.
 func playable(p Problem, plan Plan, o *SimulateOptions) (*solver, []int, error) {
-	if o.Dispatch == "" {
-		o.Dispatch = Dispatches()[0]
-	}
-	if !slices.Contains(Dispatches(), o.Dispatch) {
-		return nil, nil, fmt.Errorf("there is no way %q to distribute the queries of a pool; choose one of %s", o.Dispatch, strings.Join(Dispatches(), ", "))
+	if fault := pipelines.DispatchFault(pipelines.KindPool, o.Dispatch); fault.Summary != "" {
+		return nil, nil, fmt.Errorf("--dispatch %s: %s", o.Dispatch, fault.Detail)
 	}
 	if o.Arrivals != "" {
 		p.Pool.Arrivals = o.Arrivals
@@ -76,23 +64,4 @@ func playable(p Problem, plan Plan, o *SimulateOptions) (*solver, []int, error) 
 		counts[g] = plan.Instances[k.name]
 	}
 	return s, counts, nil
-}
-
-// climbQueries is how many queries the threshold of drs is looked for with.
-const climbQueries = 2000
-
-// baseline says how to make the distributor of that name. The threshold of drs is found as
-// DeepRecSys finds it, by climbing.
-func (s *solver) baseline(name string, counts []int) (factory.Spec, error) {
-	p, largest, threshold := s.trial(counts), s.sizes[len(s.sizes)-1], 0
-	if name == matching.Threshold {
-		s.draw(1)
-		load := Draw(s.mix, climbQueries, s.arrivals, s.options.Seed)
-		var err error
-		if threshold, _, err = s.search.HillClimb(p, load, largest, s.bound(counts, load)*(1+s.search.Tolerance)); err != nil {
-			return factory.Spec{}, err
-		}
-	}
-	o := p.Baseline(name, largest, threshold)
-	return factory.Spec{Baseline: &o}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/matching"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -39,31 +38,6 @@ func (p TrialPool) Instances() int {
 		n += c
 	}
 	return n
-}
-
-// Baseline are the options of one of the baselines that knows the pool's
-// latencies. The threshold is that of drs.
-func (p TrialPool) Baseline(name string, largest, threshold int) matching.BaselineOptions {
-	o := matching.BaselineOptions{Name: name, Base: int32(p.Base), SLO: p.SLO, Largest: int32(largest), Threshold: int32(threshold)}
-	for _, t := range p.Types {
-		o.Types = append(o.Types, matching.InstanceType(t))
-	}
-	return o
-}
-
-// Ribbon distributes as Ribbon does, queries up to a largest size.
-func (p TrialPool) Ribbon(largest int) dispatch.Policy {
-	return matching.NewBaseline(p.Baseline(matching.Ribbon, largest, 0))
-}
-
-// Clockwork distributes after Clockwork.
-func (p TrialPool) Clockwork(largest int) dispatch.Policy {
-	return matching.NewBaseline(p.Baseline(matching.Clockwork, largest, 0))
-}
-
-// Threshold distributes after DeepRecSys.
-func (p TrialPool) Threshold(largest, threshold int) dispatch.Policy {
-	return matching.NewBaseline(p.Baseline(matching.Threshold, largest, threshold))
 }
 
 // table is the latency of each size on each type, up to a largest size.
@@ -134,6 +108,9 @@ func pick(mix pipelines.Mix, x float64) int32 {
 	}
 	return int32(mix.Largest())
 }
+
+// Sizes are those of the queries, in order.
+func (l TrialLoad) Sizes() []int32 { return l.sizes }
 
 // Len is the number of queries.
 func (l TrialLoad) Len() int { return len(l.sizes) }
@@ -230,115 +207,4 @@ func (s TrialSearch) GoodputBetween(p TrialPool, make func() dispatch.Policy, lo
 	}
 	found, err := simulate.FindGoodput(play, simulate.Search{Attainment: s.Attainment, Tolerance: s.Tolerance, Low: low, High: high})
 	return max(low, found.Rate), err
-}
-
-// climbSteps are the widths of the steps of HillClimb, relative to the largest
-// size.
-func climbSteps() []float64 { return []float64{0.2, 0.1, 0.05, 0.02, 0.01} }
-
-// HillClimb looks for the threshold of TrialPool.Threshold with the highest goodput,
-// as DeepRecSys does: from the largest size that some other type than the base
-// serves within the objective, it goes on in the direction that helps, with
-// ever smaller steps.
-func (s TrialSearch) HillClimb(p TrialPool, load TrialLoad, largest int, above float64) (threshold int, goodput float64, err error) {
-	try := func(threshold int) (float64, error) {
-		return s.Goodput(p, func() dispatch.Policy { return p.Threshold(largest, threshold) }, load, above)
-	}
-	threshold = p.reach(largest)
-	if goodput, err = try(threshold); err != nil {
-		return threshold, goodput, err
-	}
-	for _, share := range climbSteps() {
-		step := max(1, int(share*float64(largest)))
-		for moved := true; moved; {
-			moved = false
-			for _, next := range []int{threshold + step, threshold - step} {
-				if next < 0 || next > largest {
-					continue
-				}
-				rate, err := try(next)
-				if err != nil {
-					return threshold, goodput, err
-				}
-				if rate > goodput {
-					threshold, goodput, moved = next, rate, true
-					break
-				}
-			}
-		}
-	}
-	return threshold, goodput, nil
-}
-
-// reach is the largest size that an instance other than of the base serves
-// within the objective.
-func (p TrialPool) reach(largest int) int {
-	latency := p.table(int32(largest))
-	reach := 0
-	for g, n := range p.Counts {
-		if n == 0 || g == p.Base {
-			continue
-		}
-		for size := reach; size <= largest; size++ {
-			if latency[g][size] <= p.SLO {
-				reach = size
-			}
-		}
-	}
-	return reach
-}
-
-// Oracle is the throughput of the paper's oracle (section 7) on the pool: all
-// queries of the load are there from the start; a free base instance takes the
-// largest that is left, any other the smallest, unless that violates the SLO
-// there. It is 0 where not all queries can be served.
-//
-// It is no true bound on what a policy can reach: it serves every query, where
-// a goodput may leave out one in a hundred, and another order may pack better.
-func Oracle(p TrialPool, load TrialLoad) float64 {
-	sizes := slices.Sorted(slices.Values(load.sizes))
-	low, high := 0, len(sizes)-1
-	if high < 0 {
-		return 0
-	}
-	latency := p.table(sizes[high])
-	type instance struct {
-		free time.Duration
-		kind int
-	}
-	var all []instance
-	for g, n := range p.Counts {
-		for range n {
-			all = append(all, instance{kind: g})
-		}
-	}
-	end := time.Duration(0)
-	for low <= high {
-		next := -1
-		for k := range all {
-			if next < 0 || all[k].free < all[next].free {
-				next = k
-			}
-		}
-		if next < 0 {
-			return 0
-		}
-		x := &all[next]
-		size := sizes[low]
-		if x.kind == p.Base {
-			size = sizes[high]
-		}
-		if latency[x.kind][size] > p.SLO {
-			all = slices.Delete(all, next, next+1) // nothing is left that it may serve
-			continue
-		}
-		if x.kind == p.Base {
-			high--
-		} else {
-			low++
-		}
-		x.free += latency[x.kind][size]
-		end = max(end, x.free)
-	}
-	return float64(len(sizes)) / end.Seconds()
 }

@@ -105,10 +105,21 @@ func TestSimulatePools(t *testing.T) {
 	assert.LessOrEqual(t, p.Latency.P99, 60*time.Millisecond)
 	assert.NotEmpty(t, p.Utilisation)
 
-	got = run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "2s", "--dispatch", "ribbon")
+	got = run(t, "simulate", examplePool, "--policy", "kairos", "--rate", "600", "--duration", "2s", "--dispatch", "matching")
 	assert.Equal(t, ExitOK, got.code, got.stderr)
-	assert.Contains(t, got.stdout, "ranking: ribbon dispatch, poisson arrivals, seed 1, 600 queries/s")
+	assert.Contains(t, got.stdout, "ranking: matching dispatch, poisson arrivals, seed 1, 600 queries/s")
+	for _, gone := range []string{"ribbon", "drs", "clockwork"} {
+		got = run(t, "simulate", examplePool, "--dispatch", gone)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr, "harpagon reproduce kairos/figure11 and kairos/figure14 compare with it. Choose \"matching\"")
+	}
+	for _, gone := range []string{"ribbon", "random", "genetic"} {
+		got = run(t, "plan", examplePool, "--policy", gone)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr, "kairos/figure11 and kairos/figure14 compare with it")
+		assert.Contains(t, got.stderr, "exact, kairos, homogeneous, kairos+")
+	}
 	got = run(t, "simulate", examplePool, "--dispatch", "tc")
 	assert.Equal(t, ExitError, got.code)
-	assert.Contains(t, got.stderr, "choose one of matching, ribbon, clockwork")
+	assert.Contains(t, got.stderr, "Declare a pipeline block for it, or choose one of \"matching\"")
 }

@@ -63,8 +63,7 @@ Functions are planned and replayed on Poisson arrivals, through the dispatcher
 that keeps a timeout for each application, and billed as their provider would.
 
 Pools are planned, and queries of their sizes are played against the instances, at
-the plan's goodput where no rate is given; --dispatch chooses matching, ribbon,
-clockwork or drs (DeepRecSys).
+the plan's goodput where no rate is given.
 
 --rate is the total over all pipelines, in proportion to their declared rates.
 Traces and replays come as they were recorded unless a rate is given.

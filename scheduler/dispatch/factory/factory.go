@@ -31,13 +31,12 @@ import (
 // Spec says which policy to make and from what. One of its fields is set. It is plain data and
 // survives JSON.
 type Spec struct {
-	TC       *tc.Options               `json:",omitempty"`
-	Shared   *Shared                   `json:",omitempty"`
-	Turns    *roundrobin.Options       `json:",omitempty"`
-	Matching *matching.Options         `json:",omitempty"`
-	Baseline *matching.BaselineOptions `json:",omitempty"`
-	Grouped  *grouped.Options          `json:",omitempty"`
-	Module   *Module                   `json:",omitempty"` // of a policy that is made from the module itself
+	TC       *tc.Options         `json:",omitempty"`
+	Shared   *Shared             `json:",omitempty"`
+	Turns    *roundrobin.Options `json:",omitempty"`
+	Matching *matching.Options   `json:",omitempty"`
+	Grouped  *grouped.Options    `json:",omitempty"`
+	Module   *Module             `json:",omitempty"` // of a policy that is made from the module itself
 }
 
 // Groups says that the policy cuts batches for the groups of a plan.
@@ -143,11 +142,6 @@ func (own Policies) New(s Spec) (dispatch.Policy, error) {
 		return roundrobin.New(*s.Turns), nil
 	case s.Matching != nil:
 		return matching.New(*s.Matching)
-	case s.Baseline != nil:
-		if err := s.Baseline.Check(); err != nil {
-			return nil, fmt.Errorf("dispatch %s: %w", s.Baseline.Name, err)
-		}
-		return matching.NewBaseline(*s.Baseline), nil
 	case s.Grouped != nil:
 		if err := s.Grouped.Check(); err != nil {
 			return nil, fmt.Errorf("dispatch grouped: %w", err)

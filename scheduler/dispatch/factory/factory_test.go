@@ -35,7 +35,7 @@ func TestTableIsThatOfDeclarations(t *testing.T) {
 			assert.Equal(t, d.Groups, spec.Groups(), d.Name)
 		}
 	}
-	assert.Equal(t, append([]string{"matching"}, matching.BaselineNames()...), pipelines.Dispatches(pipelines.KindPool))
+	assert.Equal(t, []string{"matching"}, pipelines.Dispatches(pipelines.KindPool))
 	assert.Equal(t, []string{"grouped"}, pipelines.Dispatches(pipelines.KindFunction))
 	assert.Equal(t, Default, pipelines.Dispatches(pipelines.KindPipeline)[0])
 }

@@ -25,17 +25,4 @@
 // blurs a tie and the same matrix yields the same pairs everywhere.
 //
 // A matrix of n rows and m >= n columns takes O(n²·m) steps at the worst.
-//
-// # Baselines
-//
-// NewBaseline makes the distributors of queries that the Kairos paper compares its matching
-// with (section 7). They know how long a query of each size takes on each kind of instance, learn
-// nothing, and hand queries out one by one:
-//
-//	ribbon     first come, first served, the base first
-//	drs        after DeepRecSys: large queries to the base, small ones elsewhere
-//	clockwork  each query at once to the queue of the instance that ends it first
-//
-// All of them drop a query once no instance can finish it in time. The originals would serve it
-// late; dropping it is an advantage to them.
 package matching

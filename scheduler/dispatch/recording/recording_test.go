@@ -48,12 +48,6 @@ func specs() map[string]factory.Spec {
 	all["matching"] = factory.Spec{Matching: &matching.Options{
 		Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b"}}, SLO: 80 * ms,
 	}}
-	for _, name := range matching.BaselineNames() {
-		all["pool "+name] = factory.Spec{Baseline: &matching.BaselineOptions{
-			Name: name, SLO: 80 * ms, Largest: 9, Threshold: 4,
-			Types: []matching.InstanceType{{Name: "a", Latency: pipelines.Profile{Points: points}.Latency("a")}, {Name: "b", Latency: pipelines.Profile{Points: points}.Latency("a")}},
-		}}
-	}
 	all["grouped"] = factory.Spec{Grouped: &grouped.Options{Groups: []grouped.Group{
 		{Batch: 3, Duration: 20 * ms, Applications: []grouped.Application{{Class: 0, Timeout: 20 * ms, SLO: 100 * ms}}},
 		{Batch: 5, Duration: 20 * ms, Applications: []grouped.Application{{Class: 1, Timeout: 40 * ms, SLO: 100 * ms}}},

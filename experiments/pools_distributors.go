@@ -1,97 +1,57 @@
-package matching
+package experiments
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/pool"
 )
-
-// Names of the distributors.
-const (
-	Ribbon    = "ribbon"
-	Clockwork = "clockwork"
-	Threshold = "drs"
-)
-
-// maxLargest keeps the tables of latencies small.
-const maxLargest = 1 << 20
-
-// BaselineNames lists the distributors.
-func BaselineNames() []string { return []string{Ribbon, Clockwork, Threshold} }
-
-// BaselineOptions say which distributor to make and what it knows. They are plain data.
-type BaselineOptions struct {
-	Name  string         // one of BaselineNames
-	Types []InstanceType // by group of executors, each with its latencies
-	Base  int32          // place in Types of the kind that meets the SLO at every size
-	SLO   time.Duration  // of a query that comes without a deadline
-
-	Largest   int32 // query expected; beyond it latencies are looked up more slowly
-	Threshold int32 `json:",omitempty"` // of drs: the largest query that does not go to the base
-}
-
-// Check reports what is wrong with the options.
-func (o BaselineOptions) Check() error {
-	switch {
-	case !slices.Contains(BaselineNames(), o.Name):
-		return fmt.Errorf("there is no distributor %q; choose one of %s", o.Name, strings.Join(BaselineNames(), ", "))
-	case o.Largest < 0 || o.Largest > maxLargest:
-		return fmt.Errorf("the largest query has between 0 and %d items, not %d", maxLargest, o.Largest)
-	}
-	for _, t := range o.Types {
-		if t.Latency.Largest() == 0 {
-			return fmt.Errorf("%s knows latencies beforehand, and there are none of %s; measure it, or distribute with matching", o.Name, t.Name)
-		}
-	}
-	return Options{Types: o.Types, Base: o.Base, SLO: o.SLO}.Check()
-}
-
-// NewBaseline makes the distributor. The options have been checked.
-func NewBaseline(o BaselineOptions) dispatch.Policy {
-	switch f := newFloor(o); o.Name {
-	case Clockwork:
-		return &clockwork{floor: f}
-	case Threshold:
-		return &byThreshold{floor: f, threshold: o.Threshold}
-	default:
-		return &ribbon{floor: f}
-	}
-}
 
 // floor is what the distributors have in common: they know the latency of every query on every
 // type, and which instances idle.
 type floor struct {
 	slo       dispatch.Time
 	base      int32
-	types     []pipelines.Latency  `record:"-"`
-	latency   [][]dispatch.Time    `record:"-"` // by type and size
-	instances []baselineInstance   // by executor
-	up        []int                // instances by type
-	batch     []dispatch.RequestID `record:"-"`
-	timer     dispatch.Time        // asked for and not yet come
+	types     []pipelines.Latency
+	latency   [][]dispatch.Time // by type and size
+	instances []distributedTo   // by executor
+	up        []int             // instances by type
+	batch     []dispatch.RequestID
+	timer     dispatch.Time // asked for and not yet come
 }
 
-// baselineInstance is one executor.
-type baselineInstance struct {
+// distributedTo is one executor.
+type distributedTo struct {
 	group int32
 	up    bool
 	busy  bool
 }
 
-func newFloor(o BaselineOptions) floor {
-	f := floor{slo: o.SLO, base: o.Base, up: make([]int, len(o.Types)), timer: dispatch.Never}
-	for _, t := range o.Types {
-		table := make([]dispatch.Time, o.Largest+1)
+// distributor makes one of the distributors that Kairos is compared with (section 7), for queries up to
+// a largest size: ribbon, clockwork or deeprecsys, whose threshold is the largest query that does not
+// go to the base. They know how long a query of each size takes on each kind of instance, learn
+// nothing, and hand queries out one by one. All of them drop a query once no instance can finish it
+// in time. The originals would serve it late; dropping it is an advantage to them.
+func distributor(by string, p pool.TrialPool, largest, threshold int) dispatch.Policy {
+	f := floor{slo: p.SLO, base: int32(p.Base), up: make([]int, len(p.Types)), timer: dispatch.Never}
+	for _, t := range p.Types {
+		table := make([]dispatch.Time, largest+1)
 		for size := range table {
 			table[size] = t.Latency.At(size)
 		}
 		f.types, f.latency = append(f.types, t.Latency), append(f.latency, table)
 	}
-	return f
+	switch by {
+	case clockwork:
+		return &byQueues{floor: f}
+	case deeprecsys:
+		return &byThreshold{floor: f, threshold: int32(threshold)}
+	default:
+		return &firstCome{floor: f}
+	}
 }
 
 // takes is how long a query takes on a type.
@@ -124,10 +84,10 @@ func (f *floor) executors(ev dispatch.Event) {
 	id := int(ev.Executor)
 	if ev.Kind == dispatch.ExecutorUp && id >= 0 && ev.Group >= 0 && int(ev.Group) < len(f.up) {
 		for id >= len(f.instances) {
-			f.instances = append(f.instances, baselineInstance{})
+			f.instances = append(f.instances, distributedTo{})
 		}
 		if x := &f.instances[id]; !x.up {
-			*x = baselineInstance{group: ev.Group, up: true}
+			*x = distributedTo{group: ev.Group, up: true}
 			f.up[ev.Group]++
 		}
 		return
@@ -140,7 +100,7 @@ func (f *floor) executors(ev dispatch.Event) {
 		x.busy = false
 	case dispatch.ExecutorGone:
 		f.up[x.group]--
-		*x = baselineInstance{}
+		*x = distributedTo{}
 	}
 }
 
@@ -185,7 +145,7 @@ func (f *floor) serve(now dispatch.Time, queue []dispatch.Request, may func(int3
 	for ; done < len(queue); done++ {
 		r := queue[done]
 		if f.hopeless(now, r, may) {
-			out = append(out, drop(r))
+			out = append(out, dropLate(r))
 			continue
 		}
 		id := f.idle(func(g int32) bool { return g == f.base && may(g) })
@@ -216,7 +176,7 @@ func (f *floor) wake(now dispatch.Time, out []dispatch.Action, queues ...[]dispa
 	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: at})
 }
 
-func drop(r dispatch.Request) dispatch.Action {
+func dropLate(r dispatch.Request) dispatch.Action {
 	return dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late}
 }
 
@@ -227,18 +187,18 @@ func without(queue []dispatch.Request, id dispatch.RequestID) []dispatch.Request
 
 func anyGroup(int32) bool { return true }
 
-// ribbon distributes as Ribbon does: first come, first served, on an instance of the base where
+// firstCome distributes as Ribbon does: first come, first served, on an instance of the base where
 // one idles, else on any other. It does not ask whether a query meets its objective there.
-type ribbon struct {
+type firstCome struct {
 	floor
 	queue []dispatch.Request
 }
 
-func (d *ribbon) Name() string     { return Ribbon }
-func (d *ribbon) Len() int         { return len(d.queue) }
-func (d *ribbon) Describe() string { return fmt.Sprintf("ribbon: %d waiting\n", len(d.queue)) }
+func (d *firstCome) Name() string     { return ribbon }
+func (d *firstCome) Len() int         { return len(d.queue) }
+func (d *firstCome) Describe() string { return fmt.Sprintf("ribbon: %d waiting\n", len(d.queue)) }
 
-func (d *ribbon) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+func (d *firstCome) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	d.begin(ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
@@ -261,10 +221,10 @@ type byThreshold struct {
 	queues    [2][]dispatch.Request // of the base, of the others
 }
 
-func (d *byThreshold) Name() string { return Threshold }
+func (d *byThreshold) Name() string { return deeprecsys }
 func (d *byThreshold) Len() int     { return len(d.queues[0]) + len(d.queues[1]) }
 func (d *byThreshold) Describe() string {
-	return fmt.Sprintf("drs, threshold %d: %d and %d waiting\n", d.threshold, len(d.queues[0]), len(d.queues[1]))
+	return fmt.Sprintf("deeprecsys, threshold %d: %d and %d waiting\n", d.threshold, len(d.queues[0]), len(d.queues[1]))
 }
 
 func (d *byThreshold) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
@@ -301,23 +261,23 @@ func (d *byThreshold) side(size int32) int {
 	return 0
 }
 
-// clockwork distributes after Clockwork, as the Kairos paper reads it: a controller knows when
+// byQueues distributes after Clockwork, as the Kairos paper reads it: a controller knows when
 // every instance will have served its queue, and gives a new query at once to the queue of an
-// baselineInstance where it meets its objective. Of several the paper leaves the choice open; here it is
+// instance where it meets its objective. Of several the paper leaves the choice open; here it is
 // the one that finishes the query first. A query that meets its objective nowhere is dropped.
 // The queue of an instance that is gone is distributed anew.
-type clockwork struct {
+type byQueues struct {
 	floor
 	free    []dispatch.Time // by executor: when its queue will be served
 	queues  [][]dispatch.Request
 	waiting int
 }
 
-func (d *clockwork) Name() string     { return Clockwork }
-func (d *clockwork) Len() int         { return d.waiting }
-func (d *clockwork) Describe() string { return fmt.Sprintf("clockwork: %d waiting\n", d.waiting) }
+func (d *byQueues) Name() string     { return clockwork }
+func (d *byQueues) Len() int         { return d.waiting }
+func (d *byQueues) Describe() string { return fmt.Sprintf("clockwork: %d waiting\n", d.waiting) }
 
-func (d *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
+func (d *byQueues) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	d.begin(ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
@@ -347,7 +307,7 @@ func (d *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	return out
 }
 
-func (d *clockwork) arrive(now dispatch.Time, r dispatch.Request, out []dispatch.Action) []dispatch.Action {
+func (d *byQueues) arrive(now dispatch.Time, r dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	best, first := -1, r.Deadline
 	for id := range d.instances {
 		if !d.instances[id].up {
@@ -358,7 +318,7 @@ func (d *clockwork) arrive(now dispatch.Time, r dispatch.Request, out []dispatch
 		}
 	}
 	if best < 0 {
-		return append(out, drop(r))
+		return append(out, dropLate(r))
 	}
 	d.free[best] = first
 	d.queues[best] = append(d.queues[best], r)
@@ -368,7 +328,7 @@ func (d *clockwork) arrive(now dispatch.Time, r dispatch.Request, out []dispatch
 
 // cancel takes a query out of its queue. The time that was kept for it stays kept: who waits
 // behind it is early.
-func (d *clockwork) cancel(id dispatch.RequestID) {
+func (d *byQueues) cancel(id dispatch.RequestID) {
 	for i, q := range d.queues {
 		d.queues[i] = without(q, id)
 		d.waiting -= len(q) - len(d.queues[i])
@@ -376,7 +336,7 @@ func (d *clockwork) cancel(id dispatch.RequestID) {
 }
 
 // next starts the head of an instance's queue, if it idles.
-func (d *clockwork) next(id int, out []dispatch.Action) []dispatch.Action {
+func (d *byQueues) next(id int, out []dispatch.Action) []dispatch.Action {
 	if x := d.instances[id]; x.busy || !x.up || len(d.queues[id]) == 0 {
 		return out
 	}
@@ -384,4 +344,114 @@ func (d *clockwork) next(id int, out []dispatch.Action) []dispatch.Action {
 	d.queues[id] = slices.Delete(d.queues[id], 0, 1)
 	d.waiting--
 	return d.start(id, r, out)
+}
+
+// climbSteps are the widths of the steps of hillClimb, relative to the largest
+// size.
+func climbSteps() []float64 { return []float64{0.2, 0.1, 0.05, 0.02, 0.01} }
+
+// hillClimb looks for the threshold of deeprecsys with the highest goodput,
+// as DeepRecSys does: from the largest size that some other type than the base
+// serves within the objective, it goes on in the direction that helps, with
+// ever smaller steps.
+func hillClimb(s pool.TrialSearch, p pool.TrialPool, load pool.TrialLoad, largest int, above float64) (threshold int, goodput float64, err error) {
+	try := func(threshold int) (float64, error) {
+		return s.Goodput(p, func() dispatch.Policy { return distributor(deeprecsys, p, largest, threshold) }, load, above)
+	}
+	threshold = reach(p, largest)
+	if goodput, err = try(threshold); err != nil {
+		return threshold, goodput, err
+	}
+	for _, share := range climbSteps() {
+		step := max(1, int(share*float64(largest)))
+		for moved := true; moved; {
+			moved = false
+			for _, next := range []int{threshold + step, threshold - step} {
+				if next < 0 || next > largest {
+					continue
+				}
+				rate, err := try(next)
+				if err != nil {
+					return threshold, goodput, err
+				}
+				if rate > goodput {
+					threshold, goodput, moved = next, rate, true
+					break
+				}
+			}
+		}
+	}
+	return threshold, goodput, nil
+}
+
+// reach is the largest size that an instance other than of the base serves
+// within the objective.
+func reach(p pool.TrialPool, largest int) int {
+	reach := 0
+	for g, n := range p.Counts {
+		if n == 0 || g == p.Base {
+			continue
+		}
+		for size := reach; size <= largest; size++ {
+			if p.Types[g].Latency.At(size) <= p.SLO {
+				reach = size
+			}
+		}
+	}
+	return reach
+}
+
+// bestThroughput is the throughput of the paper's oracle (section 7) on the pool: all
+// queries of the load are there from the start; a free base instance takes the
+// largest that is left, any other the smallest, unless that violates the SLO
+// there. It is 0 where not all queries can be served.
+//
+// It is no true bound on what a policy can reach: it serves every query, where
+// a goodput may leave out one in a hundred, and another order may pack better.
+func bestThroughput(p pool.TrialPool, load pool.TrialLoad) float64 {
+	sizes := slices.Sorted(slices.Values(load.Sizes()))
+	low, high := 0, len(sizes)-1
+	if high < 0 {
+		return 0
+	}
+	latency := func(kind int, size int32) time.Duration { return p.Types[kind].Latency.At(int(size)) }
+	type instance struct {
+		free time.Duration
+		kind int
+	}
+	var all []instance
+	for g, n := range p.Counts {
+		for range n {
+			all = append(all, instance{kind: g})
+		}
+	}
+	end := time.Duration(0)
+	for low <= high {
+		next := -1
+		for k := range all {
+			if next < 0 || all[k].free < all[next].free {
+				next = k
+			}
+		}
+		if next < 0 {
+			return 0
+		}
+		x := &all[next]
+		size := sizes[low]
+		if x.kind == p.Base {
+			size = sizes[high]
+		}
+		if latency(x.kind, size) > p.SLO {
+			all = slices.Delete(all, next, next+1) // nothing is left that it may serve
+			continue
+		}
+		if x.kind == p.Base {
+			high--
+		} else {
+			low++
+		}
+		x.free += latency(x.kind, size)
+		end = max(end, x.free)
+	}
+	return float64(len(sizes)) / end.Seconds()
 }
