@@ -39,12 +39,13 @@ func (f Fineness) bits() int {
 }
 
 // A Histogram counts durations; those below zero count as zero. The zero value
-// is empty and fine. It must not be used from several goroutines at once.
+// is empty and fine. It must not be used from several goroutines at once. Its fields
+// are for encoding/json alone.
 type Histogram struct {
-	fineness Fineness
-	counts   []int64
-	n        int64
-	max      time.Duration
+	Fineness Fineness
+	Counts   []int64
+	N        int64
+	Longest  time.Duration
 }
 
 // Add counts a duration.
@@ -54,33 +55,33 @@ func (h *Histogram) Add(d time.Duration) { h.AddMany(d, 1) }
 func (h *Histogram) AddMany(d time.Duration, n int) {
 	d = max(0, d)
 	h.bucket(h.index(uint64(d)), int64(n))
-	h.n += int64(n)
-	h.max = max(h.max, d)
+	h.N += int64(n)
+	h.Longest = max(h.Longest, d)
 }
 
 // Merge adds what another histogram of the same fineness has counted.
 func (h *Histogram) Merge(o *Histogram) {
-	for i, n := range o.counts {
+	for i, n := range o.Counts {
 		if n > 0 {
 			h.bucket(i, n)
 		}
 	}
-	h.n += o.n
-	h.max = max(h.max, o.max)
+	h.N += o.N
+	h.Longest = max(h.Longest, o.Longest)
 }
 
 // Reset empties the histogram, keeps its memory, and says how finely it counts
 // from now on.
 func (h *Histogram) Reset(f Fineness) {
-	clear(h.counts)
-	h.fineness, h.n, h.max = f, 0, 0
+	clear(h.Counts)
+	h.Fineness, h.N, h.Longest = f, 0, 0
 }
 
 // Count is how many durations were added.
-func (h *Histogram) Count() int64 { return h.n }
+func (h *Histogram) Count() int64 { return h.N }
 
 // Max is the longest duration; 0 when there are none.
-func (h *Histogram) Max() time.Duration { return h.max }
+func (h *Histogram) Max() time.Duration { return h.Longest }
 
 // Quantile is the duration that a share q of all do not exceed: the middle of its
 // bucket, or the longest itself. It is 0 when there are none.
@@ -90,8 +91,8 @@ func (h *Histogram) Quantile(q float64) time.Duration { return Quantile(q, h) }
 func Quantile(q float64, all ...*Histogram) time.Duration {
 	n, longest, buckets := int64(0), time.Duration(0), 0
 	for _, h := range all {
-		n += h.n
-		longest, buckets = max(longest, h.max), max(buckets, len(h.counts))
+		n += h.N
+		longest, buckets = max(longest, h.Longest), max(buckets, len(h.Counts))
 	}
 	rank := max(1, int64(math.Ceil(q*float64(n))))
 	if rank >= n {
@@ -99,8 +100,8 @@ func Quantile(q float64, all ...*Histogram) time.Duration {
 	}
 	for i := range buckets {
 		for _, h := range all {
-			if i < len(h.counts) {
-				rank -= h.counts[i]
+			if i < len(h.Counts) {
+				rank -= h.Counts[i]
 			}
 		}
 		if rank <= 0 {
@@ -111,26 +112,26 @@ func Quantile(q float64, all ...*Histogram) time.Duration {
 }
 
 func (h *Histogram) bucket(i int, n int64) {
-	if i >= len(h.counts) {
-		width := h.fineness.bits()
+	if i >= len(h.Counts) {
+		width := h.Fineness.bits()
 		grown := make([]int64, (i>>width+1)<<width) // to the end of the doubling
-		copy(grown, h.counts)
-		h.counts = grown
+		copy(grown, h.Counts)
+		h.Counts = grown
 	}
-	h.counts[i] += n
+	h.Counts[i] += n
 }
 
 // index numbers the values below 2^(bits+1) one by one, and then 2^bits buckets
 // to a doubling.
 func (h *Histogram) index(v uint64) int {
-	width := h.fineness.bits()
+	width := h.Fineness.bits()
 	shift := max(0, bits.Len64(v)-width-1)
 	return shift<<width + int(v>>shift)
 }
 
 // middle is the duration in the middle of a bucket.
 func (h *Histogram) middle(i int) time.Duration {
-	width := h.fineness.bits()
+	width := h.Fineness.bits()
 	shift := max(0, i>>width-1)
 	low := uint64(i-shift<<width) << shift
 	return time.Duration(low + uint64(1)<<shift/2)

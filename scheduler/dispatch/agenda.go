@@ -9,8 +9,8 @@ import (
 // once and can be moved or taken out. The zero Agenda has room for none: see
 // Reserve.
 type Agenda struct {
-	heap []AgendaEntry
-	pos  []int32 // by number: its place in heap, plus one; 0 where it is absent
+	Heap []AgendaEntry
+	Pos  []int32 // by number: its place in heap, plus one; 0 where it is absent
 }
 
 // AgendaEntry is a number and its time.
@@ -21,7 +21,7 @@ type AgendaEntry struct {
 
 // NewAgenda makes an agenda for the numbers below keys; it allocates nothing later.
 func NewAgenda(keys int) Agenda {
-	return Agenda{heap: make([]AgendaEntry, 0, max(keys, apart/16)), pos: make([]int32, keys, max(keys, apart/4))}
+	return Agenda{Heap: make([]AgendaEntry, 0, max(keys, apart/16)), Pos: make([]int32, keys, max(keys, apart/4))}
 }
 
 // apart is the least memory, in bytes, that a slice is given: smaller ones may
@@ -30,41 +30,41 @@ const apart = 512
 
 // Reserve makes room for numbers below keys.
 func (a *Agenda) Reserve(keys int) {
-	for len(a.pos) < keys {
-		a.pos = append(a.pos, 0)
+	for len(a.Pos) < keys {
+		a.Pos = append(a.Pos, 0)
 	}
 }
 
 // Len is how many numbers stand in it.
-func (a *Agenda) Len() int { return len(a.heap) }
+func (a *Agenda) Len() int { return len(a.Heap) }
 
 // Has reports whether the number stands in it.
-func (a *Agenda) Has(key int32) bool { return a.pos[key] != 0 }
+func (a *Agenda) Has(key int32) bool { return a.Pos[key] != 0 }
 
 // Next is the earliest time, or Never.
 func (a *Agenda) Next() time.Duration {
-	if len(a.heap) == 0 {
+	if len(a.Heap) == 0 {
 		return Never
 	}
-	return a.heap[0].At
+	return a.Heap[0].At
 }
 
 // Top is the number at that time; there must be one.
-func (a *Agenda) Top() int32 { return a.heap[0].Key }
+func (a *Agenda) Top() int32 { return a.Heap[0].Key }
 
 // Entries are all of them, in no particular order; not to be changed, and to be
 // forgotten before the next change of the agenda.
-func (a *Agenda) Entries() []AgendaEntry { return a.heap }
+func (a *Agenda) Entries() []AgendaEntry { return a.Heap }
 
 // Set puts the number at that time, wherever it stood before.
 func (a *Agenda) Set(key int32, at time.Duration) {
-	i := int(a.pos[key]) - 1
+	i := int(a.Pos[key]) - 1
 	if i < 0 {
-		a.heap = append(a.heap, AgendaEntry{})
-		a.up(len(a.heap)-1, AgendaEntry{at, key})
+		a.Heap = append(a.Heap, AgendaEntry{})
+		a.up(len(a.Heap)-1, AgendaEntry{at, key})
 		return
 	}
-	was := a.heap[i]
+	was := a.Heap[i]
 	switch e := (AgendaEntry{at, key}); {
 	case at == was.At:
 	case e.before(was):
@@ -76,18 +76,18 @@ func (a *Agenda) Set(key int32, at time.Duration) {
 
 // Drop takes the number out, if it is there.
 func (a *Agenda) Drop(key int32) {
-	i := int(a.pos[key]) - 1
+	i := int(a.Pos[key]) - 1
 	if i < 0 {
 		return
 	}
-	a.pos[key] = 0
-	last := len(a.heap) - 1
-	e := a.heap[last]
-	a.heap = a.heap[:last]
+	a.Pos[key] = 0
+	last := len(a.Heap) - 1
+	e := a.Heap[last]
+	a.Heap = a.Heap[:last]
 	if i == last {
 		return
 	}
-	if i > 0 && e.before(a.heap[(i-1)/2]) {
+	if i > 0 && e.before(a.Heap[(i-1)/2]) {
 		a.up(i, e)
 	} else {
 		a.down(i, e)
@@ -100,10 +100,10 @@ func (e AgendaEntry) before(f AgendaEntry) bool { return e.At < f.At || e.At == 
 func (a *Agenda) up(i int, e AgendaEntry) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !e.before(a.heap[parent]) {
+		if !e.before(a.Heap[parent]) {
 			break
 		}
-		a.put(i, a.heap[parent])
+		a.put(i, a.Heap[parent])
 		i = parent
 	}
 	a.put(i, e)
@@ -113,22 +113,22 @@ func (a *Agenda) up(i int, e AgendaEntry) {
 func (a *Agenda) down(i int, e AgendaEntry) {
 	for {
 		child := 2*i + 1
-		if child >= len(a.heap) {
+		if child >= len(a.Heap) {
 			break
 		}
-		if right := child + 1; right < len(a.heap) && a.heap[right].before(a.heap[child]) {
+		if right := child + 1; right < len(a.Heap) && a.Heap[right].before(a.Heap[child]) {
 			child = right
 		}
-		if !a.heap[child].before(e) {
+		if !a.Heap[child].before(e) {
 			break
 		}
-		a.put(i, a.heap[child])
+		a.put(i, a.Heap[child])
 		i = child
 	}
 	a.put(i, e)
 }
 
 func (a *Agenda) put(i int, e AgendaEntry) {
-	a.heap[i] = e
-	a.pos[e.Key] = int32(i) + 1
+	a.Heap[i] = e
+	a.Pos[e.Key] = int32(i) + 1
 }

@@ -106,6 +106,9 @@ type Reservation struct {
 // Policy is a pure state machine: the same events at the same instants yield
 // the same actions. Step appends its actions to out and returns it. A clock
 // that jumps back is treated as one that stood still.
+//
+// What a policy remembers between steps is in its exported fields (or what its MarshalJSON
+// writes and UnmarshalJSON reads), so that a recording may begin in the middle of its life.
 type Policy interface {
 	Name() string
 	Step(now Time, ev Event, out []Action) []Action

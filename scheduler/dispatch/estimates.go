@@ -19,8 +19,8 @@ const (
 type Meter struct {
 	Rate    float64
 	Samples int
-	count   int  // arrivals in the running sample
-	end     Time // of the running sample
+	Count   int  // arrivals in the running sample
+	End     Time // of the running sample
 }
 
 // NewMeter makes a meter that begins with the rate given; 0 for unknown.
@@ -37,7 +37,7 @@ func (m *Meter) Known() bool { return m.Samples > 0 && m.Rate > 0 }
 // Hit counts an arrival and reports whether the rate changed.
 func (m *Meter) Hit(now Time) bool {
 	changed := m.roll(now)
-	m.count++
+	m.Count++
 	return changed
 }
 
@@ -46,25 +46,25 @@ func (m *Meter) Hit(now Time) bool {
 func (m *Meter) Resume(now, pause Time) {
 	m.Rate = 1 / max(1, pause).Seconds()
 	m.Samples = int(min(max(1, pause/meterSample), meterHint))
-	m.count, m.end = 0, now+meterSample
+	m.Count, m.End = 0, now+meterSample
 }
 
 // roll closes the samples that have ended by now.
 func (m *Meter) roll(now Time) bool {
-	if now < m.end {
+	if now < m.End {
 		return false
 	}
-	if m.end == 0 { // the first arrival opens the first sample
-		m.end = now + meterSample
+	if m.End == 0 { // the first arrival opens the first sample
+		m.End = now + meterSample
 		return false
 	}
-	missed := (now - m.end) / meterSample
-	m.close(float64(m.count) / meterSample.Seconds())
-	m.count = 0
+	missed := (now - m.End) / meterSample
+	m.close(float64(m.Count) / meterSample.Seconds())
+	m.Count = 0
 	for range min(missed, 10*meterWindow) {
 		m.close(0)
 	}
-	m.end += (missed + 1) * meterSample
+	m.End += (missed + 1) * meterSample
 	return true
 }
 
@@ -91,10 +91,10 @@ const (
 //
 // The zero value takes batches to be as profiled.
 type Pace struct {
-	off, spread float64 // off = scale - 1
-	way         Time
-	last        Time // when a batch was learned; 0 for never
-	took        Time // how long that was away
+	Off, Spread float64 // off = scale - 1
+	Way         Time
+	Last        Time // when a batch was learned; 0 for never
+	Took        Time // how long that was away
 }
 
 // Learn takes in a batch that has ended: its duration by the profile, that in
@@ -109,19 +109,19 @@ func (p *Pace) Learn(now, profiled, took, all Time) {
 	if !p.known(now) {
 		*p = Pace{}
 	}
-	p.last, p.took = max(1, now), all
-	off := min(paceMost, max(paceLeast, float64(took)/float64(profiled))) - 1 - p.off
-	p.off += off / paceWeight
+	p.Last, p.Took = max(1, now), all
+	off := min(paceMost, max(paceLeast, float64(took)/float64(profiled))) - 1 - p.Off
+	p.Off += off / paceWeight
 	if off < 0 {
 		off = -off
 	}
-	p.spread += (off - p.spread) / paceWeight
-	p.way += (max(0, all-took) - p.way) / paceWeight
+	p.Spread += (off - p.Spread) / paceWeight
+	p.Way += (max(0, all-took) - p.Way) / paceWeight
 }
 
 // known reports whether what was learned counts: the next batch is given the time that the
 // last one took.
-func (p *Pace) known(now Time) bool { return p.last > 0 && now-p.last <= paceMemory+p.took }
+func (p *Pace) known(now Time) bool { return p.Last > 0 && now-p.Last <= paceMemory+p.Took }
 
 // Of is how long a batch may take whose profile says d: with its spread, so that
 // most take no longer.
@@ -132,7 +132,7 @@ func (p *Pace) Within(now, d Time, spreads float64) Time {
 	if !p.known(now) {
 		return d
 	}
-	return Time(float64(d)*(1+p.off+spreads*p.spread)) + p.way
+	return Time(float64(d)*(1+p.Off+spreads*p.Spread)) + p.Way
 }
 
 // Scale is the factor on profiled durations alone, without the way.
@@ -140,7 +140,7 @@ func (p *Pace) Scale(now Time) float64 {
 	if !p.known(now) {
 		return 1
 	}
-	return 1 + p.off
+	return 1 + p.Off
 }
 
 // Tuning of a Lateness.
@@ -158,41 +158,41 @@ const (
 //
 // The zero value takes batches to be as profiled.
 type Lateness struct {
-	recent, before histogram.Histogram
-	last           Time // when a batch was learned; 0 for never
-	of             Time
+	Recent, Before histogram.Histogram
+	Last           Time // when a batch was learned; 0 for never
+	By             Time
 }
 
 // Learn takes in a batch that was away so much longer than profiled.
 func (l *Lateness) Learn(now, longer Time) {
 	if !l.known(now) {
-		l.recent.Reset(histogram.Coarse)
-		l.before.Reset(histogram.Coarse)
-		l.of = 0
+		l.Recent.Reset(histogram.Coarse)
+		l.Before.Reset(histogram.Coarse)
+		l.By = 0
 	}
-	l.last = max(1, now)
-	if l.recent.Count() >= latenessBatches {
-		l.recent, l.before = l.before, l.recent
-		l.recent.Reset(histogram.Coarse)
+	l.Last = max(1, now)
+	if l.Recent.Count() >= latenessBatches {
+		l.Recent, l.Before = l.Before, l.Recent
+		l.Recent.Reset(histogram.Coarse)
 	}
-	l.recent.Add(longer)
-	if n := l.recent.Count(); n%latenessAgain == 0 || longer > l.of && n+l.before.Count() < latenessBatches {
-		l.of = histogram.Quantile(latenessShare, &l.recent, &l.before)
+	l.Recent.Add(longer)
+	if n := l.Recent.Count(); n%latenessAgain == 0 || longer > l.By && n+l.Before.Count() < latenessBatches {
+		l.By = histogram.Quantile(latenessShare, &l.Recent, &l.Before)
 	}
 }
 
-func (l *Lateness) known(now Time) bool { return l.last > 0 && now <= l.until() }
+func (l *Lateness) known(now Time) bool { return l.Last > 0 && now <= l.until() }
 
-func (l *Lateness) until() Time { return l.last + latenessMemory + l.of }
+func (l *Lateness) until() Time { return l.Last + latenessMemory + l.By }
 
 // Of is how much longer batches are to be taken to be away.
 func (l *Lateness) Of(now Time) Time {
 	if !l.known(now) {
 		return 0
 	}
-	return l.of
+	return l.By
 }
 
 // Lasts is how much longer batches are to be taken to be away until that time, where no
 // other batch is learned before.
-func (l *Lateness) Lasts() (of, until Time) { return l.of, l.until() }
+func (l *Lateness) Lasts() (of, until Time) { return l.By, l.until() }

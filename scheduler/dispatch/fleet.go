@@ -16,7 +16,7 @@ type Fleet struct {
 	Up    int             // executors in all of ups
 	Lead  Time            // how long before its end a running batch opens its executor
 	Ends  Agenda          // executors with work that are not open, by when they should open
-	total Time            // sum of free over the executors in ends
+	Total Time            // sum of free over the executors in ends
 }
 
 // FleetExecutor is what is known of one.
@@ -105,21 +105,21 @@ func (f *Fleet) settle(id ExecutorID) {
 	}
 	f.hide(id)
 	f.Ends.Set(int32(id), e.Free-f.Lead)
-	f.total += e.Free
+	f.Total += e.Free
 }
 
 // unset takes the executor out of ends.
 func (f *Fleet) unset(id ExecutorID) {
 	if f.Ends.Has(int32(id)) {
 		f.Ends.Drop(int32(id))
-		f.total -= f.Execs[id].Free
+		f.Total -= f.Execs[id].Free
 	}
 }
 
 // Work is the time until they are free, summed over the executors that are
 // not open.
 func (f *Fleet) Work(now Time) float64 {
-	return max(0, float64(f.total-Time(f.Ends.Len())*now))
+	return max(0, float64(f.Total-Time(f.Ends.Len())*now))
 }
 
 // Wake is when the next executor opens without an event; never where the
@@ -167,29 +167,29 @@ func (f *Fleet) hide(id ExecutorID) {
 // bitset is a set of small whole numbers in two levels, so that the smallest
 // is found by looking at a word per 4,096 numbers.
 type bitset struct {
-	low  []uint64 // one bit a number
-	high []uint64 // one bit a word of low that is not zero
+	Low  []uint64 // one bit a number
+	High []uint64 // one bit a word of low that is not zero
 	N    int
 }
 
 // reserve makes room for numbers below keys.
 func (s *bitset) reserve(keys int) {
-	for len(s.low)*64 < keys {
-		s.low = append(s.low, 0)
+	for len(s.Low)*64 < keys {
+		s.Low = append(s.Low, 0)
 	}
-	for len(s.high)*64 < len(s.low) {
-		s.high = append(s.high, 0)
+	for len(s.High)*64 < len(s.Low) {
+		s.High = append(s.High, 0)
 	}
 }
 
-func (s *bitset) has(i int32) bool { return s.low[i>>6]&(1<<(i&63)) != 0 }
+func (s *bitset) has(i int32) bool { return s.Low[i>>6]&(1<<(i&63)) != 0 }
 
 func (s *bitset) add(i int32) {
 	if s.has(i) {
 		return
 	}
-	s.low[i>>6] |= 1 << (i & 63)
-	s.high[i>>12] |= 1 << (i >> 6 & 63)
+	s.Low[i>>6] |= 1 << (i & 63)
+	s.High[i>>12] |= 1 << (i >> 6 & 63)
 	s.N++
 }
 
@@ -197,16 +197,16 @@ func (s *bitset) remove(i int32) {
 	if !s.has(i) {
 		return
 	}
-	s.low[i>>6] &^= 1 << (i & 63)
-	if s.low[i>>6] == 0 {
-		s.high[i>>12] &^= 1 << (i >> 6 & 63)
+	s.Low[i>>6] &^= 1 << (i & 63)
+	if s.Low[i>>6] == 0 {
+		s.High[i>>12] &^= 1 << (i >> 6 & 63)
 	}
 	s.N--
 }
 
 // All yields the numbers in the set, rising. It must not change meanwhile.
 func (s *bitset) All(yield func(int32) bool) {
-	for l, word := range s.low {
+	for l, word := range s.Low {
 		for ; word != 0; word &= word - 1 {
 			if !yield(int32(l<<6 | bits.TrailingZeros64(word))) {
 				return
@@ -217,10 +217,10 @@ func (s *bitset) All(yield func(int32) bool) {
 
 // First is the smallest number in the set, or -1.
 func (s *bitset) First() int32 {
-	for h, word := range s.high {
+	for h, word := range s.High {
 		if word != 0 {
 			l := h<<6 | bits.TrailingZeros64(word)
-			return int32(l<<6 | bits.TrailingZeros64(s.low[l]))
+			return int32(l<<6 | bits.TrailingZeros64(s.Low[l]))
 		}
 	}
 	return -1

@@ -75,30 +75,30 @@ func (o Options) Check() error {
 
 // grouped is the policy: see New.
 type grouped struct {
-	groups []groupQueue
-	place  []placement // by class
-	fleet  dispatch.Fleet
-	wakes  dispatch.Agenda // groups, by when they need a look without an event
-	max    int
+	Groups []groupQueue
+	Place  []placement // by class
+	Fleet  dispatch.Fleet
+	Wakes  dispatch.Agenda // groups, by when they need a look without an event
+	Max    int
 
-	now     dispatch.Time
-	armed   dispatch.Time // the timer that the driver holds; never when none
-	waiting int
-	batch   []dispatch.RequestID `record:"-"`
+	Now     dispatch.Time
+	Armed   dispatch.Time // the timer that the driver holds; never when none
+	Waiting int
+	batch   []dispatch.RequestID `json:"-"`
 }
 
 // placement is what becomes of the requests of a class; group is -1 where the
 // class is unknown.
 type placement struct {
-	group   int32
-	timeout dispatch.Time
-	slo     dispatch.Time
+	Group   int32
+	Timeout dispatch.Time
+	SLO     dispatch.Time
 }
 
 type groupQueue struct {
-	batch    int
-	duration dispatch.Time
-	queue    patients
+	Batch    int
+	Duration dispatch.Time
+	Queue    patients
 }
 
 // New builds the policy. A request goes to the queue of its
@@ -109,23 +109,23 @@ type groupQueue struct {
 // timeouts pass, Batch at a time, and those that could not finish in time any
 // more are dropped as Late.
 func New(o Options) dispatch.Policy {
-	p := &grouped{fleet: dispatch.NewFleet(max(1, len(o.Groups))), wakes: dispatch.NewAgenda(len(o.Groups)), max: o.MaxQueue, armed: never}
-	if p.max <= 0 {
-		p.max = dispatch.DefaultMaxQueue
+	p := &grouped{Fleet: dispatch.NewFleet(max(1, len(o.Groups))), Wakes: dispatch.NewAgenda(len(o.Groups)), Max: o.MaxQueue, Armed: never}
+	if p.Max <= 0 {
+		p.Max = dispatch.DefaultMaxQueue
 	}
 	largest := 1
 	for i, g := range o.Groups {
-		q := groupQueue{batch: min(max(1, g.Batch), dispatch.MaxBatch), duration: max(0, g.Duration)}
-		largest = max(largest, q.batch)
-		p.groups = append(p.groups, q)
+		q := groupQueue{Batch: min(max(1, g.Batch), dispatch.MaxBatch), Duration: max(0, g.Duration)}
+		largest = max(largest, q.Batch)
+		p.Groups = append(p.Groups, q)
 		for _, a := range g.Applications {
 			if a.Class < 0 {
 				continue
 			}
-			for int(a.Class) >= len(p.place) {
-				p.place = append(p.place, placement{group: -1})
+			for int(a.Class) >= len(p.Place) {
+				p.Place = append(p.Place, placement{Group: -1})
 			}
-			p.place[a.Class] = placement{group: int32(i), timeout: max(0, a.Timeout), slo: max(0, a.SLO)}
+			p.Place[a.Class] = placement{Group: int32(i), Timeout: max(0, a.Timeout), SLO: max(0, a.SLO)}
 		}
 	}
 	p.batch = make([]dispatch.RequestID, 0, largest)
@@ -136,14 +136,14 @@ func New(o Options) dispatch.Policy {
 func (p *grouped) Name() string { return "grouped" }
 
 // Len is the number of requests that wait.
-func (p *grouped) Len() int { return p.waiting }
+func (p *grouped) Len() int { return p.Waiting }
 
 // Step takes in one event.
 func (p *grouped) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.now = max(p.now, now)
+	p.Now = max(p.Now, now)
 	p.batch = p.batch[:0]
-	if p.armed <= p.now {
-		p.armed = never
+	if p.Armed <= p.Now {
+		p.Armed = never
 	}
 	switch ev.Kind {
 	case dispatch.Arrive:
@@ -151,60 +151,60 @@ func (p *grouped) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Acti
 	case dispatch.Cancel:
 		p.cancel(ev.Request)
 	case dispatch.ExecutorUp:
-		if ev.Group >= 0 && int(ev.Group) < len(p.groups) {
-			p.fleet.Join(ev.Executor, ev.Group, p.now)
+		if ev.Group >= 0 && int(ev.Group) < len(p.Groups) {
+			p.Fleet.Join(ev.Executor, ev.Group, p.Now)
 			out = p.serve(ev.Group, out)
 		}
 	case dispatch.ExecutorFree:
-		if p.fleet.Has(ev.Executor) {
-			p.fleet.Freed(ev.Executor, p.now)
-			out = p.serve(p.fleet.Execs[ev.Executor].Group, out)
+		if p.Fleet.Has(ev.Executor) {
+			p.Fleet.Freed(ev.Executor, p.Now)
+			out = p.serve(p.Fleet.Execs[ev.Executor].Group, out)
 		}
 	case dispatch.ExecutorGone:
-		if p.fleet.Has(ev.Executor) {
-			g := p.fleet.Execs[ev.Executor].Group
-			p.fleet.Leave(ev.Executor)
+		if p.Fleet.Has(ev.Executor) {
+			g := p.Fleet.Execs[ev.Executor].Group
+			p.Fleet.Leave(ev.Executor)
 			out = p.serve(g, out)
 		}
 	}
-	for p.wakes.Next() <= p.now {
-		out = p.serve(p.wakes.Top(), out)
+	for p.Wakes.Next() <= p.Now {
+		out = p.serve(p.Wakes.Top(), out)
 	}
 	return p.arm(out)
 }
 
 func (p *grouped) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
-	if r.Class < 0 || int(r.Class) >= len(p.place) || p.place[r.Class].group < 0 || p.waiting >= p.max {
+	if r.Class < 0 || int(r.Class) >= len(p.Place) || p.Place[r.Class].Group < 0 || p.Waiting >= p.Max {
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full})
 	}
-	at := p.place[r.Class]
-	g := &p.groups[at.group]
-	w := patient{id: r.ID, leave: r.Arrival + at.timeout, last: never}
+	at := p.Place[r.Class]
+	g := &p.Groups[at.Group]
+	w := patient{ID: r.ID, Leave: r.Arrival + at.Timeout, Last: never}
 	switch {
 	case r.Deadline != 0:
-		w.last = r.Deadline - g.duration
-	case at.slo > 0:
-		w.last = r.Arrival + at.slo - g.duration
+		w.Last = r.Deadline - g.Duration
+	case at.SLO > 0:
+		w.Last = r.Arrival + at.SLO - g.Duration
 	}
-	if w.last < p.now {
+	if w.Last < p.Now {
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Late})
 	}
-	w.leave = min(w.leave, w.last) // a caller in a hurry is not kept waiting
-	g.queue.insert(w)
-	p.waiting++
-	return p.serve(at.group, out)
+	w.Leave = min(w.Leave, w.Last) // a caller in a hurry is not kept waiting
+	g.Queue.insert(w)
+	p.Waiting++
+	return p.serve(at.Group, out)
 }
 
 // cancel forgets a request, looking into the queue of its class first.
 func (p *grouped) cancel(r dispatch.Request) {
 	first := int32(0)
-	if r.Class >= 0 && int(r.Class) < len(p.place) {
-		first = max(0, p.place[r.Class].group)
+	if r.Class >= 0 && int(r.Class) < len(p.Place) {
+		first = max(0, p.Place[r.Class].Group)
 	}
-	for i := range p.groups {
-		group := (int(first) + i) % len(p.groups)
-		if p.groups[group].queue.remove(r.ID) {
-			p.waiting--
+	for i := range p.Groups {
+		group := (int(first) + i) % len(p.Groups)
+		if p.Groups[group].Queue.remove(r.ID) {
+			p.Waiting--
 			p.watch(int32(group))
 			return
 		}
@@ -213,15 +213,15 @@ func (p *grouped) cancel(r dispatch.Request) {
 
 // serve sends what is ready of a group, and drops what has become late.
 func (p *grouped) serve(group int32, out []dispatch.Action) []dispatch.Action {
-	g := &p.groups[group]
-	for g.queue.n > 0 {
-		if g.queue.at(0).last < p.now {
-			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: g.queue.pop().id, Reason: dispatch.Late})
-			p.waiting--
+	g := &p.Groups[group]
+	for g.Queue.N > 0 {
+		if g.Queue.at(0).Last < p.Now {
+			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: g.Queue.pop().ID, Reason: dispatch.Late})
+			p.Waiting--
 			continue
 		}
-		ready := g.queue.n >= g.batch || g.queue.at(0).leave <= p.now
-		if !ready || p.fleet.Open[group].N == 0 {
+		ready := g.Queue.N >= g.Batch || g.Queue.at(0).Leave <= p.Now
+		if !ready || p.Fleet.Open[group].N == 0 {
 			break
 		}
 		out = p.start(group, out)
@@ -232,19 +232,19 @@ func (p *grouped) serve(group int32, out []dispatch.Action) []dispatch.Action {
 
 // start sends the requests whose timeouts pass first.
 func (p *grouped) start(group int32, out []dispatch.Action) []dispatch.Action {
-	g := &p.groups[group]
-	id := dispatch.ExecutorID(p.fleet.Open[group].First())
+	g := &p.Groups[group]
+	id := dispatch.ExecutorID(p.Fleet.Open[group].First())
 	from := len(p.batch)
-	for len(p.batch)-from < g.batch && g.queue.n > 0 {
-		w := g.queue.pop()
-		p.waiting--
-		if w.last < p.now {
-			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: w.id, Reason: dispatch.Late})
+	for len(p.batch)-from < g.Batch && g.Queue.N > 0 {
+		w := g.Queue.pop()
+		p.Waiting--
+		if w.Last < p.Now {
+			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: w.ID, Reason: dispatch.Late})
 			continue
 		}
-		p.batch = append(p.batch, w.id)
+		p.batch = append(p.batch, w.ID)
 	}
-	p.fleet.Send(id, p.now+g.duration)
+	p.Fleet.Send(id, p.Now+g.Duration)
 	batch := slices.Clip(p.batch[from:])
 	return append(out, dispatch.Action{Act: dispatch.Start, Executor: id, Group: group, Batch: batch})
 }
@@ -252,64 +252,64 @@ func (p *grouped) start(group int32, out []dispatch.Action) []dispatch.Action {
 // watch notes when the group needs a look: when a timeout passes, or, where no
 // executor idles, when the first request becomes late.
 func (p *grouped) watch(group int32) {
-	g := &p.groups[group]
+	g := &p.Groups[group]
 	at := never
-	if g.queue.n > 0 {
-		at = g.queue.at(0).leave
-		if p.fleet.Open[group].N == 0 {
-			at = g.queue.at(0).last
+	if g.Queue.N > 0 {
+		at = g.Queue.at(0).Leave
+		if p.Fleet.Open[group].N == 0 {
+			at = g.Queue.at(0).Last
 			if at != never {
 				at++
 			}
 		}
 	}
 	if at == never {
-		p.wakes.Drop(group)
+		p.Wakes.Drop(group)
 		return
 	}
-	p.wakes.Set(group, at)
+	p.Wakes.Set(group, at)
 }
 
 // arm asks for a timer unless one that comes no later is set already.
 func (p *grouped) arm(out []dispatch.Action) []dispatch.Action {
-	wake := p.wakes.Next()
-	if wake == never || p.armed <= wake {
+	wake := p.Wakes.Next()
+	if wake == never || p.Armed <= wake {
 		return out
 	}
-	p.armed = max(wake, p.now)
-	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.armed})
+	p.Armed = max(wake, p.Now)
+	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.Armed})
 }
 
 // patient is what a group keeps of a waiting request.
 type patient struct {
-	id    dispatch.RequestID
-	leave dispatch.Time // when its timeout passes
-	last  dispatch.Time // the latest start that meets its deadline; never where it has none
+	ID    dispatch.RequestID
+	Leave dispatch.Time // when its timeout passes
+	Last  dispatch.Time // the latest start that meets its deadline; never where it has none
 }
 
 // patients is a ring of requests in the order in which their timeouts pass; of
 // those that pass together, the first to come stands first. It grows and never
 // shrinks.
 type patients struct {
-	buf  []patient // length is a power of two
-	head int
-	n    int
+	Buf  []patient // length is a power of two
+	Head int
+	N    int
 }
 
-func (q *patients) at(i int) *patient { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
+func (q *patients) at(i int) *patient { return &q.Buf[(q.Head+i)&(len(q.Buf)-1)] }
 
 // insert puts the request behind all whose timeouts pass no later.
 func (q *patients) insert(w patient) {
-	if q.n == len(q.buf) {
-		buf := make([]patient, max(16, 2*len(q.buf)))
-		for i := range q.n {
+	if q.N == len(q.Buf) {
+		buf := make([]patient, max(16, 2*len(q.Buf)))
+		for i := range q.N {
 			buf[i] = *q.at(i)
 		}
-		q.buf, q.head = buf, 0
+		q.Buf, q.Head = buf, 0
 	}
-	i := q.n
-	q.n++
-	for ; i > 0 && q.at(i-1).leave > w.leave; i-- {
+	i := q.N
+	q.N++
+	for ; i > 0 && q.at(i-1).Leave > w.Leave; i-- {
 		*q.at(i) = *q.at(i - 1)
 	}
 	*q.at(i) = w
@@ -318,21 +318,21 @@ func (q *patients) insert(w patient) {
 // pop takes the first request; there must be one.
 func (q *patients) pop() patient {
 	w := *q.at(0)
-	q.head = (q.head + 1) & (len(q.buf) - 1)
-	q.n--
+	q.Head = (q.Head + 1) & (len(q.Buf) - 1)
+	q.N--
 	return w
 }
 
 // remove takes out the request of that name and reports whether it was there.
 func (q *patients) remove(id dispatch.RequestID) bool {
-	for i := range q.n {
-		if q.at(i).id != id {
+	for i := range q.N {
+		if q.at(i).ID != id {
 			continue
 		}
-		for ; i < q.n-1; i++ {
+		for ; i < q.N-1; i++ {
 			*q.at(i) = *q.at(i + 1)
 		}
-		q.n--
+		q.N--
 		return true
 	}
 	return false
@@ -341,13 +341,13 @@ func (q *patients) remove(id dispatch.RequestID) bool {
 // Describe draws the policy: one line a group.
 func (p *grouped) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "grouped: %d waiting\n", p.waiting)
-	for i := range p.groups {
-		g := &p.groups[i]
+	fmt.Fprintf(&b, "grouped: %d waiting\n", p.Waiting)
+	for i := range p.Groups {
+		g := &p.Groups[i]
 		fmt.Fprintf(&b, "  group %d (batch %d): %d of %d executors idle, %d wait",
-			i, g.batch, p.fleet.Open[i].N, p.fleet.Ups[i], g.queue.n)
-		if g.queue.n > 0 {
-			fmt.Fprintf(&b, ", the first until %v", g.queue.at(0).leave)
+			i, g.Batch, p.Fleet.Open[i].N, p.Fleet.Ups[i], g.Queue.N)
+		if g.Queue.N > 0 {
+			fmt.Fprintf(&b, ", the first until %v", g.Queue.at(0).Leave)
 		}
 		b.WriteByte('\n')
 	}

@@ -31,7 +31,7 @@ func BenchmarkMatchingDecision(b *testing.B) {
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
 				p, step := loaded(shape[0], shape[1])
-				p.width = width
+				p.Width = width
 				var out []dispatch.Action
 				var took []time.Duration
 				b.ReportAllocs()

@@ -45,7 +45,7 @@ func TestNothingWaitsInVain(t *testing.T) {
 				settled = !slices.ContainsFunc(out, func(a dispatch.Action) bool { return a.Act == dispatch.Start })
 			}
 			first := p.firstFree()
-			for i, r := range p.waiting {
+			for i, r := range p.Waiting {
 				done := never
 				for g, at := range first {
 					if at != never {
@@ -53,7 +53,7 @@ func TestNothingWaitsInVain(t *testing.T) {
 					}
 				}
 				require.LessOrEqual(t, done, r.Deadline)
-				require.True(t, i == 0 || p.waiting[i-1].Arrival <= r.Arrival)
+				require.True(t, i == 0 || p.Waiting[i-1].Arrival <= r.Arrival)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestNothingWaitsInVain(t *testing.T) {
 func follow(p *matching, ends []dispatch.Time, now dispatch.Time, out []dispatch.Action) {
 	for _, a := range out {
 		if a.Act == dispatch.Start {
-			ends[a.Executor] = max(now+1, p.instances[a.Executor].until)
+			ends[a.Executor] = max(now+1, p.Instances[a.Executor].Until)
 		}
 	}
 }

@@ -22,25 +22,25 @@ const (
 
 // learned is what is known of the latency of one type.
 type learned struct {
-	name    string
-	profile pipelines.Latency
-	sizes   map[int32]observed // the lookup table of section 5.1
-	scale   float64            // observed over profiled, where there is a profile
+	Name    string
+	Profile pipelines.Latency
+	Sizes   map[int32]observed // the lookup table of section 5.1
+	Scale   float64            // observed over profiled, where there is a profile
 
 	// Sums of a least-squares line through what was observed.
-	n, x, y, xx, xy float64
-	low, high       int32 // sizes observed
+	N, X, Y, Xx, Xy float64
+	Low, High       int32 // sizes observed
 
-	errors float64 // mean square of the error of predictions, relative to them
+	Errors float64 // mean square of the error of predictions, relative to them
 }
 
 type observed struct {
-	mean  float64 // nanoseconds
-	count int32
+	Mean  float64 // nanoseconds
+	Count int32
 }
 
 func newLearned(t InstanceType) learned {
-	return learned{name: t.Name, profile: t.Latency, sizes: map[int32]observed{}, scale: 1}
+	return learned{Name: t.Name, Profile: t.Latency, Sizes: map[int32]observed{}, Scale: 1}
 }
 
 // learn takes in that a query of that size took that long.
@@ -49,48 +49,48 @@ func (l *learned) learn(size int32, took dispatch.Time) {
 		return
 	}
 	y, x := float64(took), float64(size)
-	if expected := float64(l.predict(size)); expected > 0 && l.n > 0 {
+	if expected := float64(l.predict(size)); expected > 0 && l.N > 0 {
 		off := y/expected - 1
-		l.errors += math.Max(learnWeight*learnWeight, 1/l.n) * (off*off - l.errors)
+		l.Errors += math.Max(learnWeight*learnWeight, 1/l.N) * (off*off - l.Errors)
 	}
-	if at, known := l.sizes[size]; known || len(l.sizes) < learnSizes {
-		at.count++
-		at.mean += math.Max(learnWeight, 1/float64(at.count)) * (y - at.mean)
-		l.sizes[size] = at
+	if at, known := l.Sizes[size]; known || len(l.Sizes) < learnSizes {
+		at.Count++
+		at.Mean += math.Max(learnWeight, 1/float64(at.Count)) * (y - at.Mean)
+		l.Sizes[size] = at
 	}
-	if expected := float64(l.profile.At(int(size))); expected > 0 {
-		l.scale += learnWeight * (y/expected - l.scale)
+	if expected := float64(l.Profile.At(int(size))); expected > 0 {
+		l.Scale += learnWeight * (y/expected - l.Scale)
 	}
-	if l.n == 0 {
-		l.low, l.high = size, size
+	if l.N == 0 {
+		l.Low, l.High = size, size
 	}
-	l.low, l.high = min(l.low, size), max(l.high, size)
-	l.n, l.x, l.y, l.xx, l.xy = l.n+1, l.x+x, l.y+y, l.xx+x*x, l.xy+x*y
+	l.Low, l.High = min(l.Low, size), max(l.High, size)
+	l.N, l.X, l.Y, l.Xx, l.Xy = l.N+1, l.X+x, l.Y+y, l.Xx+x*x, l.Xy+x*y
 }
 
 // spread is the error to expect, relative to a prediction.
 func (l *learned) spread() float64 {
-	if l.n < learnFirst {
+	if l.N < learnFirst {
 		return 1
 	}
-	return math.Min(1, learnSpread*math.Sqrt(l.errors))
+	return math.Min(1, learnSpread*math.Sqrt(l.Errors))
 }
 
 // predict is the latency expected of a query of that size; 0 where nothing is
 // known of the type.
 func (l *learned) predict(size int32) dispatch.Time {
-	if len(l.sizes) > 0 {
-		if at, known := l.sizes[size]; known {
-			return dispatch.Time(at.mean)
+	if len(l.Sizes) > 0 {
+		if at, known := l.Sizes[size]; known {
+			return dispatch.Time(at.Mean)
 		}
 	}
 	switch {
-	case len(l.profile) > 0:
-		return dispatch.Time(l.scale * float64(l.profile.At(int(size))))
-	case l.low < l.high:
+	case len(l.Profile) > 0:
+		return dispatch.Time(l.Scale * float64(l.Profile.At(int(size))))
+	case l.Low < l.High:
 		return l.line(size)
-	case l.n > 0: // of one size only: a smaller query takes no longer, a larger one in proportion
-		return dispatch.Time(l.y / l.n * math.Max(1, float64(size)/float64(l.low)))
+	case l.N > 0: // of one size only: a smaller query takes no longer, a larger one in proportion
+		return dispatch.Time(l.Y / l.N * math.Max(1, float64(size)/float64(l.Low)))
 	}
 	return 0
 }
@@ -98,46 +98,46 @@ func (l *learned) predict(size int32) dispatch.Time {
 // knows reports whether a prediction for that size rests on what was seen of it, or of
 // smaller and larger ones.
 func (l *learned) knows(size int32) bool {
-	_, seen := l.sizes[size]
-	return seen || len(l.profile) > 0 || len(l.sizes) >= learnSizes || l.low < size && size < l.high
+	_, seen := l.Sizes[size]
+	return seen || len(l.Profile) > 0 || len(l.Sizes) >= learnSizes || l.Low < size && size < l.High
 }
 
 // doubt lets what was seen of a size count for less, so that one observation while
 // something else held the instance up does not keep the size from it for good.
 func (l *learned) doubt(size int32) {
-	if at, seen := l.sizes[size]; seen {
-		at.mean *= learnDoubt
-		l.sizes[size] = at
+	if at, seen := l.Sizes[size]; seen {
+		at.Mean *= learnDoubt
+		l.Sizes[size] = at
 	}
 }
 
 // line reads the least-squares line; a slope below zero counts as none.
 func (l *learned) line(size int32) dispatch.Time {
-	slope := (l.n*l.xy - l.x*l.y) / (l.n*l.xx - l.x*l.x)
+	slope := (l.N*l.Xy - l.X*l.Y) / (l.N*l.Xx - l.X*l.X)
 	if !(slope > 0) {
-		return dispatch.Time(l.y / l.n)
+		return dispatch.Time(l.Y / l.N)
 	}
-	return dispatch.Time(math.Max(1, l.y/l.n+slope*(float64(size)-l.x/l.n)))
+	return dispatch.Time(math.Max(1, l.Y/l.N+slope*(float64(size)-l.X/l.N)))
 }
 
 func (l *learned) describe() string {
 	switch {
-	case l.n > 0 && len(l.profile) > 0:
-		return fmt.Sprintf("%d sizes seen, profile times %.2f", len(l.sizes), l.scale)
-	case l.n > 0:
-		return fmt.Sprintf("%d sizes seen, largest %d in %v", len(l.sizes), l.high, l.predict(l.high).Round(time.Microsecond))
-	case len(l.profile) > 0:
-		return fmt.Sprintf("profile of %d sizes", len(l.profile))
+	case l.N > 0 && len(l.Profile) > 0:
+		return fmt.Sprintf("%d sizes seen, profile times %.2f", len(l.Sizes), l.Scale)
+	case l.N > 0:
+		return fmt.Sprintf("%d sizes seen, largest %d in %v", len(l.Sizes), l.High, l.predict(l.High).Round(time.Microsecond))
+	case len(l.Profile) > 0:
+		return fmt.Sprintf("profile of %d sizes", len(l.Profile))
 	}
 	return "nothing known yet"
 }
 
 func (l learned) clone() learned {
-	l.sizes = maps.Clone(l.sizes)
+	l.Sizes = maps.Clone(l.Sizes)
 	return l
 }
 
-func sameProfile(a, b learned) bool { return slices.Equal(a.profile, b.profile) }
+func sameProfile(a, b learned) bool { return slices.Equal(a.Profile, b.Profile) }
 
 // Inherit takes over the latencies learned of types that have the same name and
 // the same profile.
@@ -146,10 +146,10 @@ func (p *matching) Inherit(from dispatch.Policy) {
 	if !ok {
 		return
 	}
-	for i := range p.types {
-		for _, was := range old.types {
-			if was.name == p.types[i].name && sameProfile(was, p.types[i]) {
-				p.types[i] = was.clone()
+	for i := range p.Types {
+		for _, was := range old.Types {
+			if was.Name == p.Types[i].Name && sameProfile(was, p.Types[i]) {
+				p.Types[i] = was.clone()
 			}
 		}
 	}

@@ -127,83 +127,83 @@ func New(o Options) (dispatch.Policy, error) {
 		return nil, err
 	}
 	p := &matching{
-		slo: o.SLO, base: o.Base, largest: o.Largest, learnLargest: o.Largest == 0,
-		maxQueue: o.MaxQueue, width: o.Width, most: o.Instances, timer: never, earliest: never,
-		coefficients: make([]float64, len(o.Types)), fixed: len(o.Coefficients) > 0,
+		SLO: o.SLO, Base: o.Base, Largest: o.Largest, LearnLargest: o.Largest == 0,
+		MaxQueue: o.MaxQueue, Width: o.Width, Most: o.Instances, Timer: never, Earliest: never,
+		Coefficients: make([]float64, len(o.Types)), Fixed: len(o.Coefficients) > 0,
 		latency: make([][]dispatch.Time, len(o.Types)),
 	}
-	copy(p.coefficients, o.Coefficients)
-	if p.maxQueue <= 0 {
-		p.maxQueue = dispatch.DefaultMaxQueue
+	copy(p.Coefficients, o.Coefficients)
+	if p.MaxQueue <= 0 {
+		p.MaxQueue = dispatch.DefaultMaxQueue
 	}
-	if p.width <= 0 {
-		p.width = DefaultMatchWidth
+	if p.Width <= 0 {
+		p.Width = DefaultMatchWidth
 	}
-	if p.most <= 0 {
-		p.most = DefaultMatchInstances
+	if p.Most <= 0 {
+		p.Most = DefaultMatchInstances
 	}
 	safety := o.Safety
 	if safety == 0 {
 		safety = DefaultSafety
 	}
-	p.margin = time.Duration(math.Round((1 - safety) * float64(o.SLO)))
+	p.Margin = time.Duration(math.Round((1 - safety) * float64(o.SLO)))
 	for _, t := range o.Types {
-		p.types = append(p.types, newLearned(t))
+		p.Types = append(p.Types, newLearned(t))
 	}
 	return p, nil
 }
 
 type matching struct {
-	slo, margin  dispatch.Time
-	base         int32
-	largest      int32
-	learnLargest bool
-	maxQueue     int
-	width        int
-	most         int  // instances of one decision
-	fixed        bool // coefficients were given
-	coefficients []float64
-	types        []learned
+	SLO, Margin  dispatch.Time
+	Base         int32
+	Largest      int32
+	LearnLargest bool
+	MaxQueue     int
+	Width        int
+	Most         int  // instances of one decision
+	Fixed        bool // coefficients were given
+	Coefficients []float64
+	Types        []learned
 
-	now       dispatch.Time
-	timer     dispatch.Time // asked for and not yet come
-	earliest  dispatch.Time // no later than any deadline of waiting
-	uneven    bool          // some of waiting have other deadlines than the objective gives them
-	worst     dispatch.Time // the longest that any of waiting was expected to take on the base
-	waiting   []dispatch.Request
-	instances []instance // by ExecutorID
-	up        []dispatch.ExecutorID
-	soonest   []dispatch.ExecutorID `record:"-"` // that a decision looks at
-	idle      int
+	Now       dispatch.Time
+	Timer     dispatch.Time // asked for and not yet come
+	Earliest  dispatch.Time // no later than any deadline of waiting
+	Uneven    bool          // some of waiting have other deadlines than the objective gives them
+	Worst     dispatch.Time // the longest that any of waiting was expected to take on the base
+	Waiting   []dispatch.Request
+	Instances []instance // by ExecutorID
+	Up        []dispatch.ExecutorID
+	soonest   []dispatch.ExecutorID `json:"-"` // that a decision looks at
+	Idle      int
 
-	solver  Assignment           `record:"-"`
-	cost    []int64              `record:"-"`
-	latency [][]dispatch.Time    `record:"-"` // by type and place among the candidates
-	first   []dispatch.Time      `record:"-"` // by type: when an instance is first free
-	batches []dispatch.RequestID `record:"-"`
-	started []bool               `record:"-"`
+	solver  Assignment           `json:"-"`
+	cost    []int64              `json:"-"`
+	latency [][]dispatch.Time    `json:"-"` // by type and place among the candidates
+	first   []dispatch.Time      `json:"-"` // by type: when an instance is first free
+	batches []dispatch.RequestID `json:"-"`
+	started []bool               `json:"-"`
 }
 
 // instance is one executor.
 type instance struct {
-	group int32
-	up    bool
-	busy  bool
-	size  int32 // that it serves now
-	since dispatch.Time
-	until dispatch.Time // predicted
+	Group int32
+	Up    bool
+	Busy  bool
+	Size  int32 // that it serves now
+	Since dispatch.Time
+	Until dispatch.Time // predicted
 }
 
 func (p *matching) Name() string { return "matching" }
 
-func (p *matching) Len() int { return len(p.waiting) }
+func (p *matching) Len() int { return len(p.Waiting) }
 
 func (p *matching) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	p.now = max(p.now, now)
+	p.Now = max(p.Now, now)
 	p.batches = p.batches[:0]
 	switch ev.Kind {
 	case dispatch.Arrive:
-		if len(p.waiting) >= p.maxQueue {
+		if len(p.Waiting) >= p.MaxQueue {
 			return append(out, dispatch.Action{Act: dispatch.Drop, Request: ev.Request.ID, Reason: dispatch.Full})
 		}
 		p.arrive(ev.Request)
@@ -216,9 +216,9 @@ func (p *matching) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 	case dispatch.ExecutorGone:
 		p.leave(ev.Executor)
 	case dispatch.Timer:
-		p.timer = never
+		p.Timer = never
 	}
-	if p.idle > 0 || p.now >= p.earliest || ev.Kind == dispatch.ExecutorGone {
+	if p.Idle > 0 || p.Now >= p.Earliest || ev.Kind == dispatch.ExecutorGone {
 		out = p.decide(out)
 	}
 	return p.wake(out)
@@ -227,57 +227,57 @@ func (p *matching) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 // arrive keeps the queue in the order of arrivals.
 func (p *matching) arrive(r dispatch.Request) {
 	if r.Deadline == 0 {
-		r.Deadline = r.Arrival + p.slo
+		r.Deadline = r.Arrival + p.SLO
 	}
 	r.Size = max(1, r.Size)
-	if p.learnLargest {
-		p.largest = max(p.largest, r.Size)
+	if p.LearnLargest {
+		p.Largest = max(p.Largest, r.Size)
 	}
-	p.earliest = min(p.earliest, r.Deadline)
-	if len(p.waiting) == 0 {
-		p.uneven, p.worst = false, 0
+	p.Earliest = min(p.Earliest, r.Deadline)
+	if len(p.Waiting) == 0 {
+		p.Uneven, p.Worst = false, 0
 	}
-	p.uneven = p.uneven || r.Deadline != r.Arrival+p.slo
-	p.worst = max(p.worst, p.expect(int(p.base), r.Size))
-	i := len(p.waiting)
-	for i > 0 && p.waiting[i-1].Arrival > r.Arrival {
+	p.Uneven = p.Uneven || r.Deadline != r.Arrival+p.SLO
+	p.Worst = max(p.Worst, p.expect(int(p.Base), r.Size))
+	i := len(p.Waiting)
+	for i > 0 && p.Waiting[i-1].Arrival > r.Arrival {
 		i--
 	}
-	p.waiting = slices.Insert(p.waiting, i, r)
+	p.Waiting = slices.Insert(p.Waiting, i, r)
 }
 
 func (p *matching) cancel(id dispatch.RequestID) {
-	if i := slices.IndexFunc(p.waiting, func(r dispatch.Request) bool { return r.ID == id }); i >= 0 {
-		p.waiting = slices.Delete(p.waiting, i, i+1)
+	if i := slices.IndexFunc(p.Waiting, func(r dispatch.Request) bool { return r.ID == id }); i >= 0 {
+		p.Waiting = slices.Delete(p.Waiting, i, i+1)
 	}
 }
 
 func (p *matching) join(id dispatch.ExecutorID, group int32) {
-	if id < 0 || group < 0 || int(group) >= len(p.types) {
+	if id < 0 || group < 0 || int(group) >= len(p.Types) {
 		return
 	}
-	for int(id) >= len(p.instances) {
-		p.instances = append(p.instances, instance{})
+	for int(id) >= len(p.Instances) {
+		p.Instances = append(p.Instances, instance{})
 	}
-	x := &p.instances[id]
-	if x.up {
+	x := &p.Instances[id]
+	if x.Up {
 		return
 	}
-	*x = instance{group: group, up: true}
-	p.up = append(p.up, id)
-	slices.Sort(p.up)
-	p.idle++
+	*x = instance{Group: group, Up: true}
+	p.Up = append(p.Up, id)
+	slices.Sort(p.Up)
+	p.Idle++
 }
 
 func (p *matching) free(id dispatch.ExecutorID) {
 	x := p.instance(id)
-	if x == nil || !x.busy {
+	if x == nil || !x.Busy {
 		return
 	}
-	p.types[x.group].learn(x.size, p.now-x.since)
-	p.worst = max(p.worst, p.expect(int(p.base), x.size))
-	x.busy = false
-	p.idle++
+	p.Types[x.Group].learn(x.Size, p.Now-x.Since)
+	p.Worst = max(p.Worst, p.expect(int(p.Base), x.Size))
+	x.Busy = false
+	p.Idle++
 }
 
 func (p *matching) leave(id dispatch.ExecutorID) {
@@ -285,27 +285,27 @@ func (p *matching) leave(id dispatch.ExecutorID) {
 	if x == nil {
 		return
 	}
-	if !x.busy {
-		p.idle--
+	if !x.Busy {
+		p.Idle--
 	}
 	*x = instance{}
-	p.up = slices.DeleteFunc(p.up, func(other dispatch.ExecutorID) bool { return other == id })
+	p.Up = slices.DeleteFunc(p.Up, func(other dispatch.ExecutorID) bool { return other == id })
 }
 
 // instance is the executor of that name, nil where it is not up.
 func (p *matching) instance(id dispatch.ExecutorID) *instance {
-	if id < 0 || int(id) >= len(p.instances) || !p.instances[id].up {
+	if id < 0 || int(id) >= len(p.Instances) || !p.Instances[id].Up {
 		return nil
 	}
-	return &p.instances[id]
+	return &p.Instances[id]
 }
 
 // wake asks for a timer at the earliest deadline, so that a query is answered
 // for even where no instance ever frees.
 func (p *matching) wake(out []dispatch.Action) []dispatch.Action {
-	if len(p.waiting) == 0 || p.earliest == never || p.earliest == p.timer {
+	if len(p.Waiting) == 0 || p.Earliest == never || p.Earliest == p.Timer {
 		return out
 	}
-	p.timer = p.earliest
-	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.timer})
+	p.Timer = p.Earliest
+	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.Timer})
 }

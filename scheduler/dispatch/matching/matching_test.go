@@ -50,7 +50,7 @@ func TestMatchingCoefficients(t *testing.T) {
 	o.Types = append(o.Types, InstanceType{Name: "slow", Latency: linear(500*time.Microsecond, 0)})
 	p := newTestMatching(t, o)
 	p.updateCoefficients()
-	assert.Equal(t, []float64{1, 0.5, 0.2}, p.coefficients, "the example under Definition 1")
+	assert.Equal(t, []float64{1, 0.5, 0.2}, p.Coefficients, "the example under Definition 1")
 }
 
 func TestMatchingSendsLargeQueriesToTheBase(t *testing.T) {
@@ -115,23 +115,23 @@ func TestMatchingLearns(t *testing.T) {
 	o := twoTypes()
 	o.Types[0].Latency, o.Types[1].Latency, o.Largest = nil, nil, 0
 	p := newTestMatching(t, o)
-	assert.Zero(t, p.types[1].predict(100))
-	p.types[1].learn(100, 20*ms)
-	assert.Equal(t, 20*ms, p.types[1].predict(50), "a smaller query takes no longer")
-	assert.Equal(t, 40*ms, p.types[1].predict(200), "a larger one takes its share")
-	p.types[1].learn(300, 50*ms)
-	assert.InDelta(t, 35*ms, p.types[1].predict(200), 1, "a line")
-	p.types[1].learn(200, 60*ms)
-	assert.Equal(t, 60*ms, p.types[1].predict(200), "what was seen goes first")
+	assert.Zero(t, p.Types[1].predict(100))
+	p.Types[1].learn(100, 20*ms)
+	assert.Equal(t, 20*ms, p.Types[1].predict(50), "a smaller query takes no longer")
+	assert.Equal(t, 40*ms, p.Types[1].predict(200), "a larger one takes its share")
+	p.Types[1].learn(300, 50*ms)
+	assert.InDelta(t, 35*ms, p.Types[1].predict(200), 1, "a line")
+	p.Types[1].learn(200, 60*ms)
+	assert.Equal(t, 60*ms, p.Types[1].predict(200), "what was seen goes first")
 	assert.Contains(t, p.Describe(), "small: 0 of 0 instances idle, coefficient 0.00, 3 sizes seen, largest 300")
 }
 
 func TestMatchingCorrectsItsProfile(t *testing.T) {
 	p := newTestMatching(t, twoTypes())
 	for size := int32(10); size <= 500; size += 10 {
-		p.types[0].learn(size, 2*time.Duration(size)*100*time.Microsecond) // twice as long as profiled
+		p.Types[0].learn(size, 2*time.Duration(size)*100*time.Microsecond) // twice as long as profiled
 	}
-	assert.InEpsilon(t, 180*ms, p.types[0].predict(900), 0.02)
+	assert.InEpsilon(t, 180*ms, p.Types[0].predict(900), 0.02)
 }
 
 func TestMatchingOptionsCheck(t *testing.T) {
@@ -213,7 +213,7 @@ func TestMatchingKeepsItsPromises(t *testing.T) {
 				}
 			}
 			require.Len(t, waiting, p.Len())
-			require.Equal(t, len(idle), p.idle)
+			require.Equal(t, len(idle), p.Idle)
 		}
 	})
 }
@@ -247,9 +247,9 @@ func loaded(waiting, instances int) (*matching, func([]dispatch.Action) []dispat
 		next++
 		p.Step(now, query(next, size(), now), nil)
 	}
-	for g := range p.types { // as a policy that has seen all sizes
+	for g := range p.Types { // as a policy that has seen all sizes
 		for s := int32(10); s <= 1000; s += 10 {
-			p.types[g].learn(s, p.types[g].predict(s))
+			p.Types[g].learn(s, p.Types[g].predict(s))
 		}
 	}
 	id := dispatch.ExecutorID(0)
@@ -257,10 +257,10 @@ func loaded(waiting, instances int) (*matching, func([]dispatch.Action) []dispat
 		// The decision is the same size each time: what started comes anew.
 		now += time.Microsecond
 		id = (id + 1) % dispatch.ExecutorID(instances)
-		for i := range p.waiting {
-			p.waiting[i].Deadline = now + 400*ms
+		for i := range p.Waiting {
+			p.Waiting[i].Deadline = now + 400*ms
 		}
-		p.instances[id].until = now
+		p.Instances[id].Until = now
 		out = p.Step(now, dispatch.Event{Kind: dispatch.ExecutorFree, Executor: id}, out)
 		for p.Len() < waiting {
 			next++

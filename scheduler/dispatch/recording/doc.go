@@ -5,7 +5,6 @@
 //	recording.go  what a driver holds beside a policy: the latest events in bounded memory;
 //	              a recording as a file: versioned, self-contained, checked
 //	codec.go      events and actions as bytes
-//	state.go      what a policy remembers as bytes, for recordings that begin in the middle
 //	replay.go     decides a recording again
 //
 // # Format

@@ -55,10 +55,10 @@ func FuzzReplay(f *testing.F) {
 			s.Actions, action = append(slices.Clone(s.Actions), dispatch.Action{Act: dispatch.Release, Executor: dispatch.ExecutorID(value)}), true
 		}
 		var c codec
-		part.Steps = nil
-		for _, s := range steps {
-			part.Steps = c.appendStep(part.Steps, s.Now, &s.Event, s.Actions)
+		for i := range steps {
+			c.step(&steps[i])
 		}
+		part.Steps = c.b
 		one := Station{Name: "x", Parts: []Part{part}}
 		first, failed := Replay(one)
 		again, failedAgain := Replay(one)
@@ -77,14 +77,10 @@ func FuzzReplay(f *testing.F) {
 }
 
 func decoded(t *testing.T, b []byte) (steps []Step) {
-	var c codec
-	for in := (reader{b: b}); len(in.b) > 0; {
-		s := c.step(&in)
+	for in := (codec{b: b, reading: true}); len(in.b) > 0; {
+		var s Step
+		in.step(&s)
 		require.NoError(t, in.err)
-		s.Actions = slices.Clone(s.Actions)
-		for i := range s.Actions {
-			s.Actions[i].Batch = slices.Clone(s.Actions[i].Batch)
-		}
 		steps = append(steps, s)
 	}
 	return steps

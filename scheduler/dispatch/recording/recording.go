@@ -1,11 +1,11 @@
 package recording
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"reflect"
 	"slices"
 	"time"
 
@@ -183,10 +183,9 @@ type Recorder struct {
 
 // Part is a run of steps of one policy.
 type Part struct {
-	Spec   factory.Spec
-	State  []byte `json:",omitempty"` // what the policy remembered before; nil where it was new
-	Layout uint64 `json:",omitempty"` // of State
-	Steps  []byte `json:"-"`          // see codec
+	Spec  factory.Spec
+	State json.RawMessage `json:",omitempty"` // what the policy remembered before; nil where it was new
+	Steps []byte          `json:"-"`          // see codec
 }
 
 // Begin notes that a policy made from spec is in charge from now on; learned says that it is not
@@ -206,7 +205,7 @@ func (r *Recorder) open(spec factory.Spec, learned bool) {
 	r.codec, r.off = codec{}, spec == factory.Spec{}
 	if learned && !r.off {
 		var err error
-		part.State, part.Layout, err = appendState(nil, r.policy)
+		part.State, err = remembered(r.policy)
 		r.off = err != nil
 	}
 	if r.off {
@@ -233,8 +232,33 @@ func (r *Recorder) forget() {
 	}
 }
 
-// sizeOf is how many bytes a Spec takes, written as states are.
-func sizeOf(spec factory.Spec) int { return len(appendValue(nil, reflect.ValueOf(spec))) }
+// sizeOf is how many bytes a Spec takes.
+func sizeOf(spec factory.Spec) int {
+	text, _ := json.Marshal(spec) // what cannot be written fails with its part
+	return len(text)
+}
+
+// remembered is what a policy remembers: its fields as JSON, or what its MarshalJSON writes. A
+// recording whose memory is bounded begins in the middle of a policy's life, and to decide it again
+// this must be known. Policies are plain values, with no pointers to anything outside; fields of
+// theirs that are only scratch memory between two steps are not exported.
+func remembered(p dispatch.Policy) (json.RawMessage, error) {
+	state, err := json.Marshal(p)
+	if err == nil && string(state) == "{}" {
+		err = fmt.Errorf("policy %s does not say what it remembers: its fields are not exported, and it has no MarshalJSON", p.Name())
+	}
+	return state, err
+}
+
+// restore gives a policy that was made from the same Spec what another has remembered.
+func restore(state json.RawMessage, p dispatch.Policy) error {
+	if json.Unmarshal(state, p) == nil {
+		if again, err := json.Marshal(p); err == nil && bytes.Equal(again, state) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it begins in the middle, and what policy %s remembers is not the same in this version of harpagon; replay it with the version that recorded it, or record from the start", p.Name())
+}
 
 // Step notes an event and the actions that it led to.
 func (r *Recorder) Step(now dispatch.Time, ev dispatch.Event, actions []dispatch.Action) {
@@ -243,7 +267,9 @@ func (r *Recorder) Step(now dispatch.Time, ev dispatch.Event, actions []dispatch
 	}
 	part := &r.parts[len(r.parts)-1]
 	before := len(part.Steps)
-	part.Steps = r.codec.appendStep(part.Steps, now, &ev, actions)
+	r.codec.b = part.Steps
+	r.codec.step(&Step{now, ev, actions})
+	part.Steps, r.codec.b = r.codec.b, nil
 	r.kept += len(part.Steps) - before
 	if r.Limit > 0 && len(part.Steps) >= max(r.Limit/partsInMemory, len(part.State)) {
 		r.open(part.Spec, true)

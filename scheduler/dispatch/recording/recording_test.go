@@ -2,8 +2,12 @@ package recording
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,28 +170,107 @@ func TestStatesSurvive(t *testing.T) {
 	for name, spec := range specs() {
 		for _, steps := range []int{0, 5, 300} {
 			p := play(t, spec, 2, steps, nil)
-			state, layout, err := appendState(nil, p)
+			state, err := remembered(p)
 			require.NoError(t, err, name)
 			again, err := factory.New(spec)
 			require.NoError(t, err)
-			require.NoError(t, restoreState(state, layout, again), name)
-			twice, _, err := appendState(nil, again)
+			require.NoError(t, restore(state, again), name)
+			twice, err := remembered(again)
 			require.NoError(t, err)
-			assert.Equal(t, state, twice, name)
+			assert.Equal(t, string(state), string(twice), name)
 			assert.Equal(t, p.Describe(), again.Describe(), name)
-			assert.ErrorContains(t, restoreState(state, layout+1, again), "not the same in this version")
-			assert.Error(t, restoreState(append(state, 0), layout, again))
-			for cut := range state {
-				if fresh, _ := factory.New(spec); assert.NotPanics(t, func() { err = restoreState(state[:cut], layout, fresh) }) {
-					assert.Error(t, err)
-				}
+			for _, other := range []string{
+				strings.Replace(string(state), "{", `{"Gone":1,`, 1), `"AQID"`, string(state[:len(state)/2]), `{}`, `null`, `[]`,
+			} {
+				fresh, _ := factory.New(spec)
+				assert.ErrorContains(t, restore(json.RawMessage(other), fresh), "not the same in this version", name)
 			}
 		}
 	}
 }
 
+// Every field that a policy can reach is remembered, or said to be scratch memory: a policy that has
+// a field of which encoding/json knows nothing would go on otherwise than it did.
+func TestEveryFieldIsRemembered(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(of reflect.Type, path string)
+	walk = func(of reflect.Type, path string) {
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			walk(of.Elem(), path)
+		case reflect.Func, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
+			t.Errorf("%s is no plain value", path)
+		case reflect.Struct:
+			if seen[of] {
+				return
+			}
+			seen[of] = true
+			written := map[string]string{}
+			for _, f := range reflect.VisibleFields(of) {
+				at := path + "." + f.Name
+				if f.Tag.Get("json") == "-" {
+					continue
+				}
+				if !f.IsExported() && !f.Anonymous {
+					t.Errorf("%s: export it, or tag it `json:\"-\"` where it is scratch memory between two steps", at)
+				}
+				if other := written[f.Name]; other != "" && !f.Anonymous {
+					t.Errorf("%s hides another of its name", at)
+				}
+				written[f.Name] = at
+				walk(f.Type, at)
+			}
+		}
+	}
+	for name, spec := range specs() {
+		p, err := factory.New(spec)
+		require.NoError(t, err)
+		walk(reflect.TypeOf(p), name)
+	}
+}
+
+// What an older edition recorded is decided again from the start of a policy, and refused with the way
+// out from its middle, where what it remembered was written otherwise, or where the policy is gone.
+func TestRecordingsOfAnOlderEdition(t *testing.T) {
+	replayed := func(name string) (Replayed, error) {
+		text, err := os.ReadFile("testdata/" + name + ".harprec")
+		require.NoError(t, err)
+		r, err := Parse(text)
+		require.NoError(t, err)
+		return Replay(r.Stations[0])
+	}
+	again, err := replayed("tc")
+	require.NoError(t, err)
+	assert.Nil(t, again.Difference, again.Describe())
+	assert.Greater(t, again.Steps, 100)
+	assert.NotEmpty(t, again.Batches)
+	_, err = replayed("middle")
+	assert.ErrorContains(t, err, "it begins in the middle, and what policy tc remembers is not the same in this version of harpagon; replay it with the version that recorded it, or record from the start")
+	_, err = replayed("ribbon")
+	assert.ErrorContains(t, err, "this harpagon does not have its policy; replay it with the version that recorded it")
+}
+
+// What says nothing of what it remembers is recorded from its beginning only.
+func TestAPolicyThatHidesWhatItRemembers(t *testing.T) {
+	_, err := remembered(hidden{})
+	assert.ErrorContains(t, err, "policy hidden does not say what it remembers")
+	r := &Recorder{Limit: 800}
+	r.Begin(hidden{}, factory.Spec{Module: &factory.Module{Policy: "acme/hidden"}}, false)
+	for i := range 1000 {
+		r.Step(dispatch.Time(i), dispatch.Event{Kind: dispatch.Timer}, nil)
+	}
+	assert.Len(t, r.Parts(), 1)
+	assert.Nil(t, r.Parts()[0].State)
+	assert.NotEmpty(t, r.Parts()[0].Steps)
+}
+
+type hidden struct{ dispatch.Policy }
+
+func (hidden) Name() string                 { return "hidden" }
+func (hidden) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
+
 func TestMemoryIsBounded(t *testing.T) {
-	r := &Recorder{Limit: 20 << 10}
+	r := &Recorder{Limit: 80 << 10} // an eighth of it holds a state
 	play(t, specs()["adaptive"], 3, 20_000, r)
 	kept := size(r.Parts())
 	assert.Equal(t, r.kept, kept)
@@ -227,22 +310,22 @@ func TestTamperingIsFound(t *testing.T) {
 	r := &Recorder{}
 	play(t, specs()["tc promise"], 4, 300, r)
 	part := r.Parts()[0]
-	var c, out codec
-	in := reader{b: part.Steps}
-	var forged []byte
+	var out codec
+	in := codec{b: part.Steps, reading: true}
 	at, when := -1, dispatch.Time(0)
 	for i := 0; len(in.b) > 0; i++ {
-		s := c.step(&in)
+		var s Step
+		in.step(&s)
 		for k := range s.Actions {
 			if a := &s.Actions[k]; at < 0 && i > 100 && a.Act == dispatch.Start {
 				at, when = i, s.Now
 				a.Executor++
 			}
 		}
-		forged = out.appendStep(forged, s.Now, &s.Event, s.Actions)
+		out.step(&s)
 	}
 	require.NoError(t, in.err)
-	part.Steps = forged
+	part.Steps = out.b
 	again, err := Replay(Station{Name: "x", Parts: []Part{part}})
 	require.NoError(t, err)
 	require.NotNil(t, again.Difference)
@@ -326,13 +409,11 @@ func FuzzParse(f *testing.F) {
 				_, _ = Replay(s)
 			}
 		}
-		var c codec // past the checksums
-		for in := (reader{b: b}); len(in.b) > 0 && in.err == nil; {
-			c.step(&in)
+		for in := (codec{b: b, reading: true}); len(in.b) > 0 && in.err == nil; { // past the checksums
+			in.step(&Step{})
 		}
 		p, _ := factory.New(specs()["tc promise"])
-		_, layout, _ := appendState(nil, p)
-		_ = restoreState(b, layout, p)
+		_ = restore(b, p)
 	})
 }
 

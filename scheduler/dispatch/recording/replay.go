@@ -1,8 +1,8 @@
 package recording
 
 import (
+	"bytes"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -68,12 +68,15 @@ type replay struct {
 }
 
 func (r *replay) part(part Part) (err error) {
+	if part.Spec == (factory.Spec{}) {
+		return fmt.Errorf("this harpagon does not have its policy; replay it with the version that recorded it")
+	}
 	policy, err := r.own.New(part.Spec)
 	if err != nil {
 		return err
 	}
 	if part.State != nil {
-		if err := restoreState(part.State, part.Layout, policy); err != nil {
+		if err := restore(part.State, policy); err != nil {
 			return err
 		}
 	}
@@ -83,11 +86,10 @@ func (r *replay) part(part Part) (err error) {
 			err = fmt.Errorf("step %d: policy %s cannot go on from what the recording says: %v", r.Steps, r.Policies[len(r.Policies)-1], p)
 		}
 	}()
-	var c codec
-	in := reader{b: part.Steps}
+	in := codec{b: part.Steps, reading: true}
 	for len(in.b) > 0 && r.Difference == nil {
-		step := c.step(&in)
-		if in.err != nil {
+		var step Step
+		if in.step(&step); in.err != nil {
 			return fmt.Errorf("step %d: %w", r.Steps, in.err)
 		}
 		r.step(policy, step)
@@ -145,7 +147,10 @@ func same(a, b *dispatch.Action) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return reflect.DeepEqual(a, b)
+	var x, y codec
+	x.action(a)
+	y.action(b)
+	return bytes.Equal(x.b, y.b)
 }
 
 // Describe says in a few lines what came of it.

@@ -10,13 +10,13 @@ import (
 // adaptive is Harpagon's own policy for a cluster: see NewAdaptive.
 type adaptive struct {
 	base
-	ready         dispatch.Agenda // models that take any open executor, by the last instant to start
-	held          dispatch.Agenda // the others with requests, likewise
-	need          []float64
-	needed        float64   // executors that all models need together, by their rates
-	losses        losses    // of all models together
-	meanBatchTime float64   // smoothed duration of batches
-	lookahead     lookahead `record:"-"`
+	Ready         dispatch.Agenda // models that take any open executor, by the last instant to start
+	Held          dispatch.Agenda // the others with requests, likewise
+	Need          []float64
+	Needed        float64   // executors that all models need together, by their rates
+	Losses        losses    // of all models together
+	MeanBatchTime float64   // smoothed duration of batches
+	lookahead     lookahead `json:"-"`
 }
 
 // The constants of the policy, beside those of lookahead. What each of them is for is worth goodput: docs/dispatching.md
@@ -93,13 +93,13 @@ func NewAdaptive(o Options) dispatch.Policy { return newAdaptive(o) }
 
 func newAdaptive(o Options) *adaptive {
 	p := &adaptive{base: newBase(o)}
-	n := len(p.models)
-	p.ready, p.held = dispatch.NewAgenda(n), dispatch.NewAgenda(n)
-	p.need = make([]float64, n)
-	for i := range p.models {
+	n := len(p.Models)
+	p.Ready, p.Held = dispatch.NewAgenda(n), dispatch.NewAgenda(n)
+	p.Need = make([]float64, n)
+	for i := range p.Models {
 		p.aim(int32(i))
 	}
-	p.fleet.Lead = p.lead()
+	p.Fleet.Lead = p.lead()
 	return p
 }
 
@@ -121,35 +121,35 @@ func (p *adaptive) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 		}
 	default:
 		p.change(&ev)
-		for len(p.parked) > 0 {
+		for len(p.Parked) > 0 {
 			p.refresh(p.unpark())
 		}
 	}
-	for p.wakes.Next() <= p.now {
-		p.refresh(p.wakes.Top())
+	for p.Wakes.Next() <= p.Now {
+		p.refresh(p.Wakes.Top())
 	}
-	for p.fleet.Opens > 0 {
+	for p.Fleet.Opens > 0 {
 		class := p.choose()
 		if class < 0 {
 			break
 		}
 		out = p.grant(class, out)
 	}
-	return p.arm(p.wakes.Next(), p.settle(out))
+	return p.arm(p.Wakes.Next(), p.settle(out))
 }
 
 func (p *adaptive) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	out, ok := p.admit(r, out)
-	if r.Class < 0 || int(r.Class) >= len(p.models) {
+	if r.Class < 0 || int(r.Class) >= len(p.Models) {
 		return out
 	}
-	m := &p.models[r.Class]
-	resumed := m.resumes(p.now)
+	m := &p.Models[r.Class]
+	resumed := m.resumes(p.Now)
 	if resumed {
-		m.meter.Resume(p.now, p.now-m.last)
+		m.Meter.Resume(p.Now, p.Now-m.Last)
 	}
-	m.last = p.now
-	if m.meter.Hit(p.now) || resumed {
+	m.Last = p.Now
+	if m.Meter.Hit(p.Now) || resumed {
 		p.aim(r.Class)
 	}
 	if ok {
@@ -160,69 +160,69 @@ func (p *adaptive) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch
 
 // aim sets the target batch of a model by its rate and its share of the cluster.
 func (p *adaptive) aim(class int32) {
-	m := &p.models[class]
-	budget := m.slo - p.margin
-	if !m.meter.Known() {
-		m.target = half(m.plan, p.delay, budget)
-		m.aim = float64(m.target)
+	m := &p.Models[class]
+	budget := m.SLO - p.Margin
+	if !m.Meter.Known() {
+		m.Target = half(m.Plan, p.Delay, budget)
+		m.Aim = float64(m.Target)
 		m.weigh()
 		return
 	}
-	rate := m.meter.Rate
-	if up := float64(p.fleet.Up); up > 0 && p.needed > up {
-		rate *= up / p.needed
+	rate := m.Meter.Rate
+	if up := float64(p.Fleet.Up); up > 0 && p.Needed > up {
+		rate *= up / p.Needed
 	}
-	m.aim = held(m.plan, p.delay, budget, rate)
-	m.target = int(math.Round(m.aim))
+	m.Aim = held(m.Plan, p.Delay, budget, rate)
+	m.Target = int(math.Round(m.Aim))
 	m.weigh()
-	need := m.meter.Rate * float64(m.plan.of(m.target)) / 1e9 / float64(m.target)
-	p.needed += need - p.need[class]
-	p.need[class] = need
+	need := m.Meter.Rate * float64(m.Plan.of(m.Target)) / 1e9 / float64(m.Target)
+	p.Needed += need - p.Need[class]
+	p.Need[class] = need
 	if class == 0 { // now and then anew, so that no rounding adds up
-		p.needed = 0
-		for _, n := range p.need {
-			p.needed += n
+		p.Needed = 0
+		for _, n := range p.Need {
+			p.Needed += n
 		}
 	}
 }
 
 // weigh works out what larger batches gain: the part of the target batch's time that is fixed.
 func (m *modelState) weigh() {
-	x := max(2, m.target)
-	alone, full := float64(m.plan.of(1)), float64(m.plan.of(m.target))
-	each := (float64(m.plan.of(x)) - alone) / float64(x-1)
+	x := max(2, m.Target)
+	alone, full := float64(m.Plan.of(1)), float64(m.Plan.of(m.Target))
+	each := (float64(m.Plan.of(x)) - alone) / float64(x-1)
 	fixed := max(0, alone-each)
-	m.fixed, m.often = fixed/1e9, each/full
-	m.alone = min(1, fixed/alone/aloneWhole)
-	m.alone *= m.alone
-	m.spared = min(1, fixed/full/sparedWhole)
+	m.Fixed, m.Often = fixed/1e9, each/full
+	m.Alone = min(1, fixed/alone/aloneWhole)
+	m.Alone *= m.Alone
+	m.Spared = min(1, fixed/full/sparedWhole)
 }
 
 // pause is how long nothing comes at the model's rate once its stream has paused. Of Poisson arrivals that errs once
 // in e^pauseGaps requests.
 func (m *modelState) pause() dispatch.Time {
-	if m.last == 0 || m.meter.Rate <= 0 {
+	if m.Last == 0 || m.Meter.Rate <= 0 {
 		return never / 4
 	}
-	return dispatch.Time(min(float64(never/4), pauseGaps/m.meter.Rate*1e9))
+	return dispatch.Time(min(float64(never/4), pauseGaps/m.Meter.Rate*1e9))
 }
 
 // resumes reports whether an arrival at that instant is the first after a pause that leaves
 // nothing of the rate: twice as long as it takes to tell one, since to be wrong costs more.
 func (m *modelState) resumes(now dispatch.Time) bool {
-	return now-m.last >= resumeLeast && now-m.last >= 2*m.pause()
+	return now-m.Last >= resumeLeast && now-m.Last >= 2*m.pause()
 }
 
 // refresh notes how full the batch of a model is and when it becomes urgent.
 func (p *adaptive) refresh(class int32) {
-	q, m := &p.lines[class], &p.models[class]
-	waited := q.n
+	q, m := &p.Lines[class], &p.Models[class]
+	waited := q.N
 	p.dropLate(class)
-	p.count(class, waited-q.n, 1)
-	if q.n == 0 {
-		p.wakes.Drop(class)
-		p.ready.Drop(class)
-		p.held.Drop(class)
+	p.count(class, waited-q.N, 1)
+	if q.N == 0 {
+		p.Wakes.Drop(class)
+		p.Ready.Drop(class)
+		p.Held.Drop(class)
 		return
 	}
 	s := p.planned(class)
@@ -231,57 +231,57 @@ func (p *adaptive) refresh(class int32) {
 		c = cutWindow(q, &s, p.keep(class))
 	}
 	if c.size == 0 { // only a faster group can serve what is left
-		c = cut{drop: q.n - 1, size: 1}
+		c = cut{drop: q.N - 1, size: 1}
 	}
 	due := q.due(c.drop)
-	last := due - m.plan.of(c.size) - p.delay.Of(c.size)
-	at := due - m.plan.of(c.size+1) - p.delay.Of(c.size+1)
+	last := due - m.Plan.of(c.size) - p.Delay.Of(c.size)
+	at := due - m.Plan.of(c.size+1) - p.Delay.Of(c.size+1)
 	at -= p.guard(last-at) + p.early(class)
 	ahead := p.ahead(class)
 	at -= ahead
-	m.size = c.size
-	switch paused := m.last + m.pause(); {
-	case last < p.now: // only a faster group can still serve it
-		p.wakes.Set(class, q.due(0)-m.least+1)
-	case at <= p.now || c.size >= len(m.plan):
-		p.wakes.Set(class, last+1)
-	case p.now < paused && !p.full(class, c.size):
-		p.wakes.Set(class, min(at, paused))
-		p.ready.Drop(class)
-		p.held.Set(class, last-ahead)
+	m.Size = c.size
+	switch paused := m.Last + m.pause(); {
+	case last < p.Now: // only a faster group can still serve it
+		p.Wakes.Set(class, q.due(0)-m.Least+1)
+	case at <= p.Now || c.size >= len(m.Plan):
+		p.Wakes.Set(class, last+1)
+	case p.Now < paused && !p.full(class, c.size):
+		p.Wakes.Set(class, min(at, paused))
+		p.Ready.Drop(class)
+		p.Held.Set(class, last-ahead)
 		return
 	default:
-		p.wakes.Set(class, at)
+		p.Wakes.Set(class, at)
 	}
-	p.ready.Set(class, last-ahead)
-	p.held.Drop(class)
+	p.Ready.Set(class, last-ahead)
+	p.Held.Drop(class)
 }
 
 // guard is how much earlier a batch becomes urgent while no executor is open:
 // the time until one should be, and those that are before it in line, beyond
 // the time that it has anyway once it is urgent.
 func (p *adaptive) guard(slack dispatch.Time) dispatch.Time {
-	if p.fleet.Opens > 0 || p.meanBatchTime == 0 {
+	if p.Fleet.Opens > 0 || p.MeanBatchTime == 0 {
 		return 0
 	}
-	wait := dispatch.Time(p.meanBatchTime / float64(max(1, p.fleet.Up)) * (guardShare + float64(p.ready.Len())))
+	wait := dispatch.Time(p.MeanBatchTime / float64(max(1, p.Fleet.Up)) * (guardShare + float64(p.Ready.Len())))
 	return max(0, wait-slack)
 }
 
 // full reports whether a batch of the model may start before it has to.
 func (p *adaptive) full(class int32, size int) bool {
-	m, up := &p.models[class], float64(max(1, p.fleet.Up))
-	idle := float64(max(0, p.fleet.Opens-1)) / up
-	enough := m.aim*(1-startIdle*idle) - startCluster*math.Sqrt(m.aim/(up+startFew))
-	scarce, need := p.needed >= startScarce*up, p.need[class]*min(1, up/p.needed)
+	m, up := &p.Models[class], float64(max(1, p.Fleet.Up))
+	idle := float64(max(0, p.Fleet.Opens-1)) / up
+	enough := m.Aim*(1-startIdle*idle) - startCluster*math.Sqrt(m.Aim/(up+startFew))
+	scarce, need := p.Needed >= startScarce*up, p.Need[class]*min(1, up/p.Needed)
 	switch beta := startBeta; {
-	case need < 1 || m.often*up < 1:
-		if scarce && p.fleet.Up <= lookaheadDevices && p.amongMany(class) {
+	case need < 1 || m.Often*up < 1:
+		if scarce && p.Fleet.Up <= lookaheadDevices && p.amongMany(class) {
 			beta = startMany
 		}
-		enough = min(enough, beta*m.fixed*m.meter.Rate)
+		enough = min(enough, beta*m.Fixed*m.Meter.Rate)
 	case scarce:
-		enough *= m.alone
+		enough *= m.Alone
 	}
 	return float64(size) >= enough
 }
@@ -290,19 +290,19 @@ func (p *adaptive) full(class int32, size int) bool {
 // kept when there are enough others. Where many are lost larger batches serve
 // more of them, even where batching gains little.
 func (p *adaptive) keep(class int32) int {
-	m := &p.models[class]
-	spared := m.spared + (1-m.spared)*min(1, p.lost()/overloadWhole)
-	return max(1, int(m.aim*keepFull*spared))
+	m := &p.Models[class]
+	spared := m.Spared + (1-m.Spared)*min(1, p.lost()/overloadWhole)
+	return max(1, int(m.Aim*keepFull*spared))
 }
 
 // choose finds the model that takes the next open executor, or -1 where it is
 // better to wait.
 func (p *adaptive) choose() int32 {
-	if p.ready.Len() > 0 {
-		return p.ready.Top()
+	if p.Ready.Len() > 0 {
+		return p.Ready.Top()
 	}
-	if p.held.Len() > 0 {
-		if class := p.held.Top(); p.full(class, p.models[class].size) {
+	if p.Held.Len() > 0 {
+		if class := p.Held.Top(); p.full(class, p.Models[class].Size) {
 			return class
 		}
 	}
@@ -311,13 +311,13 @@ func (p *adaptive) choose() int32 {
 
 // grant gives an open executor to the model.
 func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
-	q := &p.lines[class]
+	q := &p.Lines[class]
 	keep := p.keep(class)
 	id, best := p.pick(class, func(s *offer) cut { return cutWindow(q, s, keep) })
 	if best.size == 0 {
-		p.ready.Drop(class)
-		p.held.Drop(class)
-		p.parked = append(p.parked, class)
+		p.Ready.Drop(class)
+		p.Held.Drop(class)
+		p.Parked = append(p.Parked, class)
 		return out
 	}
 	s := p.offer(class, id)
@@ -326,40 +326,40 @@ func (p *adaptive) grant(class int32, out []dispatch.Action) []dispatch.Action {
 		p.count(class, best.drop, 1)
 		p.dropFirst(class, best.drop)
 	}
-	before := p.now
+	before := p.Now
 	p.count(class, best.size, 0)
 	out = p.start(class, id, best.size, out)
-	took := float64(p.fleet.Execs[id].Free - before)
-	if p.meanBatchTime == 0 {
-		p.meanBatchTime = took
+	took := float64(p.Fleet.Execs[id].Free - before)
+	if p.MeanBatchTime == 0 {
+		p.MeanBatchTime = took
 	}
-	p.meanBatchTime += (took - p.meanBatchTime) * meanBatchTimeStep
+	p.MeanBatchTime += (took - p.MeanBatchTime) * meanBatchTimeStep
 	p.refresh(class)
 	return out
 }
 
 // losses is the share of requests that were lately given up.
-type losses struct{ seen, lost float64 } // fading sums
+type losses struct{ Seen, Lost float64 } // fading sums
 
 func (l *losses) add(n int, missed, memory float64) {
 	fade := math.Exp(-float64(n) / memory)
-	l.seen, l.lost = l.seen*fade+float64(n), l.lost*fade+float64(n)*missed
+	l.Seen, l.Lost = l.Seen*fade+float64(n), l.Lost*fade+float64(n)*missed
 }
 
 // share takes it that some requests, before any was seen, were served.
-func (l *losses) share(served float64) float64 { return l.lost / (l.seen + served) }
+func (l *losses) share(served float64) float64 { return l.Lost / (l.Seen + served) }
 
 // count notes that n requests of a model were given up (missed is 1) or start
 // (0).
 func (p *adaptive) count(class int32, n int, missed float64) {
 	if n > 0 {
-		p.models[class].losses.add(n, missed, fairMemory)
-		p.losses.add(n, missed, fairMemory*float64(len(p.models)))
+		p.Models[class].Losses.add(n, missed, fairMemory)
+		p.Losses.add(n, missed, fairMemory*float64(len(p.Models)))
 	}
 }
 
 // lost is the share of requests of all models together that were lately given up.
-func (p *adaptive) lost() float64 { return p.losses.share(fairBegin * float64(len(p.models))) }
+func (p *adaptive) lost() float64 { return p.Losses.share(fairBegin * float64(len(p.Models))) }
 
 // ahead is how much earlier than its deadline says a model goes that has lately lost more of its requests
 // than all together. Its batches are formed by their deadlines all the same.
@@ -369,10 +369,10 @@ func (p *adaptive) lost() float64 { return p.losses.share(fairBegin * float64(le
 // most: their last instant to start passes while shorter ones, due sooner, take
 // every executor.
 func (p *adaptive) ahead(class int32) dispatch.Time {
-	m := &p.models[class]
-	if m.losses.lost == 0 {
+	m := &p.Models[class]
+	if m.Losses.Lost == 0 {
 		return 0
 	}
-	behind := m.losses.share(fairBegin) - p.lost()
-	return dispatch.Time(min(1, max(0, fairAhead*behind)) * float64(m.slo-m.plan[0]))
+	behind := m.Losses.share(fairBegin) - p.lost()
+	return dispatch.Time(min(1, max(0, fairAhead*behind)) * float64(m.SLO-m.Plan[0]))
 }

@@ -47,25 +47,25 @@ type view struct {
 // lookAhead is the batch for the offer, by looking at the turns to come, or the
 // given one where they do not tell.
 func (p *adaptive) lookAhead(class int32, s *offer, c cut) cut {
-	q, m := &p.lines[class], &p.models[class]
-	waiting := float64(q.n) / m.aim
-	if p.fleet.Up > lookaheadDevices || m.spared < 1 || p.amongMany(class) || waiting < 1 || waiting > lookaheadMost || m.meter.Rate <= 0 {
+	q, m := &p.Lines[class], &p.Models[class]
+	waiting := float64(q.N) / m.Aim
+	if p.Fleet.Up > lookaheadDevices || m.Spared < 1 || p.amongMany(class) || waiting < 1 || waiting > lookaheadMost || m.Meter.Rate <= 0 {
 		return c
 	}
 	v := view{
-		q: q, s: s, plan: m.plan, now: p.now, wait: m.slo - p.margin, slow: p.delay.Of(int(m.aim)),
-		gap: 1e9 / m.meter.Rate, unit: max(1, int(m.aim/lookaheadSteps)),
+		q: q, s: s, plan: m.Plan, now: p.Now, wait: m.SLO - p.Margin, slow: p.Delay.Of(int(m.Aim)),
+		gap: 1e9 / m.Meter.Rate, unit: max(1, int(m.Aim/lookaheadSteps)),
 	}
-	mean := p.meanBatchTime
+	mean := p.MeanBatchTime
 	if mean == 0 {
-		mean = float64(m.plan.of(max(1, m.target)))
+		mean = float64(m.Plan.of(max(1, m.Target)))
 	}
-	p.lookahead.upcoming(&p.fleet, p.now, mean, p.share(class))
+	p.lookahead.upcoming(&p.Fleet, p.Now, mean, p.share(class))
 	drop, ok := p.lookahead.best(&v)
-	if !ok || drop >= q.n {
+	if !ok || drop >= q.N {
 		return c
 	}
-	size := s.largest(q.n-drop, q.due(drop))
+	size := s.largest(q.N-drop, q.due(drop))
 	if size == 0 {
 		return c
 	}
@@ -75,8 +75,8 @@ func (p *adaptive) lookAhead(class int32, s *offer, c cut) cut {
 // share is every how many executors the model is given one, by the needs of
 // all models.
 func (p *adaptive) share(class int32) float64 {
-	if need := p.need[class]; need > 0 {
-		return max(1, p.needed/need)
+	if need := p.Need[class]; need > 0 {
+		return max(1, p.Needed/need)
 	}
 	return 1
 }
@@ -142,7 +142,7 @@ func (f *lookahead) best(v *view) (drop int, ok bool) {
 func (f *lookahead) all(v *view) bool {
 	reach, come := 0, 0
 	for turn, at := range f.turns {
-		come = v.q.n + int(float64(at-v.now)/v.gap)
+		come = v.q.N + int(float64(at-v.now)/v.gap)
 		if reach == come {
 			continue
 		}
@@ -158,7 +158,7 @@ func (f *lookahead) all(v *view) bool {
 // turn follows every candidate through one more turn.
 func (f *lookahead) turn(v *view, turn int) {
 	at := f.turns[turn]
-	come := v.q.n + int(float64(at-v.now)/v.gap)
+	come := v.q.N + int(float64(at-v.now)/v.gap)
 	for i := range f.next {
 		f.next[i].reach = -1
 	}
@@ -194,8 +194,8 @@ func (f *lookahead) turn(v *view, turn int) {
 
 // fit is the largest batch from that place of the line on.
 func (v *view) fit(turn int, at dispatch.Time, from, come int) int {
-	due := v.now + dispatch.Time(float64(from-v.q.n+1)*v.gap) + v.wait
-	if from < v.q.n {
+	due := v.now + dispatch.Time(float64(from-v.q.N+1)*v.gap) + v.wait
+	if from < v.q.N {
 		due = v.q.due(from)
 	}
 	if turn == 0 {

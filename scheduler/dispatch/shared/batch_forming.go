@@ -107,10 +107,10 @@ type cut struct {
 // whole reports whether all that wait can run as one batch, or as many as a batch may hold,
 // which is so most often; cutWindow then forms that one, whatever its target.
 func whole(q *line, s *offer) (cut, bool) {
-	if q.n == 0 || s.finish(q.n) > q.due(0) {
+	if q.N == 0 || s.finish(q.N) > q.due(0) {
 		return cut{}, false
 	}
-	return cut{size: min(q.n, len(s.table))}, true
+	return cut{size: min(q.N, len(s.table))}, true
 }
 
 // cutWindow forms a batch as Symphony's code does (its window drop): the
@@ -123,21 +123,21 @@ func cutWindow(q *line, s *offer, target int) cut {
 	if c, ok := whole(q, s); ok {
 		return c
 	}
-	low, high := 0, q.n // the longest end starts in low..high
+	low, high := 0, q.N // the longest end starts in low..high
 	for low < high {
 		mid := (low + high) / 2
-		if s.finish(q.n-mid) <= q.due(mid) {
+		if s.finish(q.N-mid) <= q.due(mid) {
 			high = mid
 		} else {
 			low = mid + 1
 		}
 	}
-	size := min(max(1, target), q.n-low, len(s.table))
+	size := min(max(1, target), q.N-low, len(s.table))
 	if size == 0 {
-		return cut{drop: q.n}
+		return cut{drop: q.N}
 	}
 	first := min(low, q.first(s.finish(size)))
-	return cut{drop: first, size: s.grow(size, q.n-first, q.due(first))}
+	return cut{drop: first, size: s.grow(size, q.N-first, q.due(first))}
 }
 
 // cutEarly forms a batch as Nexus does (its early drop): the first request
@@ -145,26 +145,26 @@ func cutWindow(q *line, s *offer, target int) cut {
 // all before it are given up. A line too short for a window keeps its head.
 func cutEarly(q *line, s *offer, target int) cut {
 	size := min(max(1, target), len(s.table))
-	first := q.first(s.finish(min(size, max(1, q.n))))
-	if first+size > q.n { // no whole window is left: what remains, as it is
-		first = min(first, max(0, q.n-size))
+	first := q.first(s.finish(min(size, max(1, q.N))))
+	if first+size > q.N { // no whole window is left: what remains, as it is
+		first = min(first, max(0, q.N-size))
 		return cutHead(q, s, first)
 	}
-	return cut{drop: first, size: s.grow(size, q.n-first, q.due(first))}
+	return cut{drop: first, size: s.grow(size, q.N-first, q.due(first))}
 }
 
 // cutHead forms a batch by keeping the head of the line: requests from place
 // first on that cannot run even alone are given up, and the batch is as large
 // as the first of the others allows (the text of Symphony, section 4.3).
 func cutHead(q *line, s *offer, first int) cut {
-	if q.n == 0 {
+	if q.N == 0 {
 		return cut{}
 	}
 	first = max(first, q.first(s.finish(1)))
-	if first == q.n {
-		return cut{drop: q.n}
+	if first == q.N {
+		return cut{drop: q.N}
 	}
-	return cut{drop: first, size: s.largest(q.n-first, q.due(first))}
+	return cut{drop: first, size: s.largest(q.N-first, q.due(first))}
 }
 
 // staggered is the batch to aim for when n executors take turns: the largest b

@@ -13,15 +13,15 @@ const clockworkAhead = 10 * time.Millisecond
 // clockwork is Clockwork's dispatch: see newClockwork.
 type clockwork struct {
 	base
-	soon     dispatch.Agenda // busy executors without a next batch, by when to decide on it
-	next     []commitment    // by ExecutorID: the batch decided on
-	expiring dispatch.Agenda // executors with such a batch, by when its first request becomes late
+	Soon     dispatch.Agenda // busy executors without a next batch, by when to decide on it
+	Next     []commitment    // by ExecutorID: the batch decided on
+	Expiring dispatch.Agenda // executors with such a batch, by when its first request becomes late
 }
 
 // commitment is a batch that waits for the executor that it was decided for.
 type commitment struct {
-	class int32
-	batch []waiter
+	Class int32
+	Batch []waiter
 }
 
 // newClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
@@ -54,27 +54,27 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 	case dispatch.ExecutorUp, dispatch.ExecutorGone:
 		p.release(ev.Executor)
 		p.change(&ev)
-		for len(p.parked) > 0 {
+		for len(p.Parked) > 0 {
 			p.expire(p.unpark())
 		}
 	case dispatch.ExecutorFree:
 		p.change(&ev)
 		out = p.startCommitted(ev.Executor, out)
 	}
-	for p.wakes.Next() <= p.now {
-		p.expire(p.wakes.Top())
+	for p.Wakes.Next() <= p.Now {
+		p.expire(p.Wakes.Top())
 	}
-	for p.expiring.Next() <= p.now {
-		p.trim(dispatch.ExecutorID(p.expiring.Top()))
+	for p.Expiring.Next() <= p.Now {
+		p.trim(dispatch.ExecutorID(p.Expiring.Top()))
 	}
 	for more := true; more; { // what stands behind a batch may suit another executor
 		if out, more = p.startNext(out); !more {
 			more = p.commitNext()
 		}
 	}
-	wake := min(p.wakes.Next(), p.expiring.Next())
-	if p.soon.Next() > p.now {
-		wake = min(wake, p.soon.Next())
+	wake := min(p.Wakes.Next(), p.Expiring.Next())
+	if p.Soon.Next() > p.Now {
+		wake = min(wake, p.Soon.Next())
 	}
 	return p.arm(wake, p.settle(out))
 }
@@ -82,11 +82,11 @@ func (p *clockwork) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Ac
 // startNext starts a batch on an open executor, one of the first groups before the others, and
 // reports whether any of them had one.
 func (p *clockwork) startNext(out []dispatch.Action) ([]dispatch.Action, bool) {
-	for g := range p.fleet.Open {
-		if p.fleet.Open[g].N == 0 {
+	for g := range p.Fleet.Open {
+		if p.Fleet.Open[g].N == 0 {
 			continue
 		}
-		id := dispatch.ExecutorID(p.fleet.Open[g].First())
+		id := dispatch.ExecutorID(p.Fleet.Open[g].First())
 		if class, size := p.choose(id); size > 0 {
 			out = p.start(class, id, size, out)
 			p.expire(class)
@@ -100,15 +100,15 @@ func (p *clockwork) startNext(out []dispatch.Action) ([]dispatch.Action, bool) {
 // commitNext decides on the next batch of the busy executor whose turn came first, and
 // reports whether there was one.
 func (p *clockwork) commitNext() bool {
-	if p.soon.Next() > p.now {
+	if p.Soon.Next() > p.Now {
 		return false
 	}
-	id := dispatch.ExecutorID(p.soon.Top())
+	id := dispatch.ExecutorID(p.Soon.Top())
 	class, size := p.choose(id)
 	if size == 0 {
 		return false
 	}
-	p.soon.Drop(int32(id))
+	p.Soon.Drop(int32(id))
 	p.commit(class, id, size)
 	p.expire(class)
 	return true
@@ -119,13 +119,13 @@ func (p *clockwork) commitNext() bool {
 // model having no size.
 func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 	last := never
-	for c := range p.lines {
-		q := &p.lines[c]
-		if q.n == 0 {
+	for c := range p.Lines {
+		q := &p.Lines[c]
+		if q.N == 0 {
 			continue
 		}
 		s := p.offer(int32(c), id)
-		b := s.largest(q.n, q.due(0))
+		b := s.largest(q.N, q.due(0))
 		if b == 0 {
 			continue
 		}
@@ -138,20 +138,20 @@ func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 
 // decideAt remembers when the next batch of a busy executor must be decided on.
 func (p *clockwork) decideAt(id dispatch.ExecutorID) {
-	for int(id) >= len(p.next) {
-		p.next = append(p.next, commitment{})
+	for int(id) >= len(p.Next) {
+		p.Next = append(p.Next, commitment{})
 	}
-	p.soon.Reserve(len(p.next))
-	p.expiring.Reserve(len(p.next))
-	p.soon.Set(int32(id), p.fleet.Execs[id].Free-clockworkAhead)
+	p.Soon.Reserve(len(p.Next))
+	p.Expiring.Reserve(len(p.Next))
+	p.Soon.Set(int32(id), p.Fleet.Execs[id].Free-clockworkAhead)
 }
 
 // commit fixes the first requests of a line for a busy executor.
 func (p *clockwork) commit(class int32, id dispatch.ExecutorID, size int) {
-	q, n := &p.lines[class], &p.next[id]
-	n.class, n.batch = class, n.batch[:0]
+	q, n := &p.Lines[class], &p.Next[id]
+	n.Class, n.Batch = class, n.Batch[:0]
 	for i := range size {
-		n.batch = append(n.batch, *q.at(i))
+		n.Batch = append(n.Batch, *q.at(i))
 	}
 	q.skip(size)
 	p.trim(id)
@@ -160,63 +160,63 @@ func (p *clockwork) commit(class int32, id dispatch.ExecutorID, size int) {
 // trim gives up from a committed batch the requests that it would serve too late, and
 // notes when that will next be so.
 func (p *clockwork) trim(id dispatch.ExecutorID) {
-	n := &p.next[id]
-	s := offer{now: p.now, free: p.now, delay: p.delay, table: p.models[n.class].tables[p.fleet.Execs[id].Group]}
+	n := &p.Next[id]
+	s := offer{now: p.Now, free: p.Now, delay: p.Delay, table: p.Models[n.Class].Tables[p.Fleet.Execs[id].Group]}
 	late := 0
-	for late < len(n.batch) && s.finish(len(n.batch)-late) > n.batch[late].due {
-		p.giveUp(n.class, n.batch[late])
+	for late < len(n.Batch) && s.finish(len(n.Batch)-late) > n.Batch[late].Due {
+		p.giveUp(n.Class, n.Batch[late])
 		late++
 	}
-	p.waiting -= late
-	n.batch = append(n.batch[:0], n.batch[late:]...)
-	if left := len(n.batch); left > 0 {
-		p.expiring.Set(int32(id), n.batch[0].due-s.table.of(left)-p.delay.Of(left)+1)
+	p.Waiting -= late
+	n.Batch = append(n.Batch[:0], n.Batch[late:]...)
+	if left := len(n.Batch); left > 0 {
+		p.Expiring.Set(int32(id), n.Batch[0].Due-s.table.of(left)-p.Delay.Of(left)+1)
 	} else {
-		p.expiring.Drop(int32(id))
+		p.Expiring.Drop(int32(id))
 	}
 }
 
 // startCommitted starts the batch that was decided for an executor, without those that
 // would be late by now.
 func (p *clockwork) startCommitted(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
-	if int(id) >= len(p.next) || id < 0 || !p.fleet.Has(id) || p.fleet.Execs[id].Pending > 0 {
+	if int(id) >= len(p.Next) || id < 0 || !p.Fleet.Has(id) || p.Fleet.Execs[id].Pending > 0 {
 		return out
 	}
-	p.soon.Drop(int32(id))
-	n := &p.next[id]
-	if len(n.batch) == 0 {
+	p.Soon.Drop(int32(id))
+	n := &p.Next[id]
+	if len(n.Batch) == 0 {
 		return out
 	}
 	p.trim(id)
-	if len(n.batch) == 0 {
+	if len(n.Batch) == 0 {
 		return out
 	}
 	from := len(p.batch)
-	for _, w := range n.batch {
-		p.batch = append(p.batch, w.id)
+	for _, w := range n.Batch {
+		p.batch = append(p.batch, w.ID)
 	}
-	p.waiting -= len(n.batch)
-	n.batch = n.batch[:0]
-	p.expiring.Drop(int32(id))
-	out = p.launch(n.class, id, from, out)
+	p.Waiting -= len(n.Batch)
+	n.Batch = n.Batch[:0]
+	p.Expiring.Drop(int32(id))
+	out = p.launch(n.Class, id, from, out)
 	p.decideAt(id)
 	return out
 }
 
 // release puts back in line what was decided for an executor that leaves.
 func (p *clockwork) release(id dispatch.ExecutorID) {
-	if id < 0 || int(id) >= len(p.next) {
+	if id < 0 || int(id) >= len(p.Next) {
 		return
 	}
-	p.soon.Drop(int32(id))
-	p.expiring.Drop(int32(id))
-	n := &p.next[id]
-	for _, w := range n.batch {
-		p.lines[n.class].insert(w)
+	p.Soon.Drop(int32(id))
+	p.Expiring.Drop(int32(id))
+	n := &p.Next[id]
+	for _, w := range n.Batch {
+		p.Lines[n.Class].insert(w)
 	}
-	if len(n.batch) > 0 {
-		n.batch = n.batch[:0]
-		p.expire(n.class)
+	if len(n.Batch) > 0 {
+		n.Batch = n.Batch[:0]
+		p.expire(n.Class)
 	}
 }
 
@@ -225,12 +225,12 @@ func (p *clockwork) forget(r *dispatch.Request) {
 	if class := p.cancel(r); class >= 0 {
 		p.expire(class)
 	}
-	for e := range p.next {
-		n := &p.next[e]
-		for i, w := range n.batch {
-			if w.id == r.ID {
-				n.batch = append(n.batch[:i], n.batch[i+1:]...)
-				p.waiting--
+	for e := range p.Next {
+		n := &p.Next[e]
+		for i, w := range n.Batch {
+			if w.ID == r.ID {
+				n.Batch = append(n.Batch[:i], n.Batch[i+1:]...)
+				p.Waiting--
 				p.trim(dispatch.ExecutorID(e))
 				return
 			}

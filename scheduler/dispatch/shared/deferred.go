@@ -45,10 +45,10 @@ type DeferredOptions struct {
 // deferred is Symphony's policy: see NewDeferred.
 type deferred struct {
 	base
-	name  string
-	rule  Schedulable
-	drop  DropRule
-	ready dispatch.Agenda // models whose batch may start, by the last instant for it
+	Called string
+	Rule   Schedulable
+	Drop   DropRule
+	Ready  dispatch.Agenda // models whose batch may start, by the last instant for it
 }
 
 // NewDeferred builds the deferred batch scheduling of Symphony (sections 4.2,
@@ -70,17 +70,17 @@ type deferred struct {
 func NewDeferred(o DeferredOptions) dispatch.Policy { return newDeferred("deferred", o) }
 
 func newDeferred(name string, o DeferredOptions) *deferred {
-	p := &deferred{base: newBase(o.Options), name: name, rule: o.Ready, drop: o.Drop}
-	p.ready = dispatch.NewAgenda(len(p.models))
-	for i := range p.models {
-		p.aim(&p.models[i])
+	p := &deferred{base: newBase(o.Options), Called: name, Rule: o.Ready, Drop: o.Drop}
+	p.Ready = dispatch.NewAgenda(len(p.Models))
+	for i := range p.Models {
+		p.aim(&p.Models[i])
 	}
-	p.fleet.Lead = p.lead()
+	p.Fleet.Lead = p.lead()
 	return p
 }
 
 // Name is what New was asked for; "deferred", or "eager", from a constructor.
-func (p *deferred) Name() string { return p.name }
+func (p *deferred) Name() string { return p.Called }
 
 // Step takes one event and appends the actions that follow from it.
 func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
@@ -94,25 +94,25 @@ func (p *deferred) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Act
 		}
 	default:
 		p.change(&ev)
-		for len(p.parked) > 0 {
+		for len(p.Parked) > 0 {
 			p.refresh(p.unpark())
 		}
 	}
-	for p.wakes.Next() <= p.now {
-		p.refresh(p.wakes.Top())
+	for p.Wakes.Next() <= p.Now {
+		p.refresh(p.Wakes.Top())
 	}
-	for p.ready.Len() > 0 && p.fleet.Opens > 0 {
-		out = p.grant(p.ready.Top(), out)
+	for p.Ready.Len() > 0 && p.Fleet.Opens > 0 {
+		out = p.grant(p.Ready.Top(), out)
 	}
-	return p.arm(p.wakes.Next(), p.settle(out))
+	return p.arm(p.Wakes.Next(), p.settle(out))
 }
 
 func (p *deferred) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	out, ok := p.admit(r, out)
-	if r.Class < 0 || int(r.Class) >= len(p.models) {
+	if r.Class < 0 || int(r.Class) >= len(p.Models) {
 		return out
 	}
-	if m := &p.models[r.Class]; m.meter.Hit(p.now) {
+	if m := &p.Models[r.Class]; m.Meter.Hit(p.Now) {
 		p.aim(m)
 	}
 	if ok {
@@ -123,20 +123,20 @@ func (p *deferred) arrive(r *dispatch.Request, out []dispatch.Action) []dispatch
 
 // aim sets the target batch by the rate.
 func (p *deferred) aim(m *modelState) {
-	if m.meter.Known() {
-		m.target = staggered(m.plan, p.delay, m.slo-p.margin, m.meter.Rate)
+	if m.Meter.Known() {
+		m.Target = staggered(m.Plan, p.Delay, m.SLO-p.Margin, m.Meter.Rate)
 	} else {
-		m.target = half(m.plan, p.delay, m.slo-p.margin)
+		m.Target = half(m.Plan, p.Delay, m.SLO-p.Margin)
 	}
 }
 
 // refresh forms the candidate of a model anew: it drops what no batch worth
 // running could serve, and notes when the candidate becomes ready.
 func (p *deferred) refresh(class int32) {
-	q, m := &p.lines[class], &p.models[class]
-	if q.n > 0 {
+	q, m := &p.Lines[class], &p.Models[class]
+	if q.N > 0 {
 		s := p.planned(class)
-		c := p.cut(q, &s, m.target)
+		c := p.cut(q, &s, m.Target)
 		if c.drop > 0 {
 			p.dropFirst(class, c.drop)
 		}
@@ -145,12 +145,12 @@ func (p *deferred) refresh(class int32) {
 			return
 		}
 	}
-	p.wakes.Drop(class)
-	p.ready.Drop(class)
+	p.Wakes.Drop(class)
+	p.Ready.Drop(class)
 }
 
 func (p *deferred) cut(q *line, s *offer, target int) cut {
-	switch p.drop {
+	switch p.Drop {
 	case EarlyDrop:
 		return cutEarly(q, s, target)
 	case HeadDrop:
@@ -162,39 +162,39 @@ func (p *deferred) cut(q *line, s *offer, target int) cut {
 // schedule notes when the candidate of the first size requests is ready, and
 // until when it can be sent.
 func (p *deferred) schedule(class int32, size int) {
-	q, m := &p.lines[class], &p.models[class]
+	q, m := &p.Lines[class], &p.Models[class]
 	due := q.due(0)
-	last := due - m.plan.of(size) - p.delay.Of(size)
-	at := due - m.plan.of(size+1) - p.delay.Of(size+1) - p.early(class)
-	if size >= len(m.plan) || p.rule == AtOnce || p.rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
-		at = p.now
+	last := due - m.Plan.of(size) - p.Delay.Of(size)
+	at := due - m.Plan.of(size+1) - p.Delay.Of(size+1) - p.early(class)
+	if size >= len(m.Plan) || p.Rule == AtOnce || p.Rule == BetaLambda && float64(size) >= p.betaLambda(m, size) {
+		at = p.Now
 	}
-	if at <= p.now {
-		p.ready.Set(class, last)
-		p.wakes.Set(class, last+1)
+	if at <= p.Now {
+		p.Ready.Set(class, last)
+		p.Wakes.Set(class, last+1)
 		return
 	}
-	p.ready.Drop(class)
-	p.wakes.Set(class, at)
+	p.Ready.Drop(class)
+	p.Wakes.Set(class, at)
 }
 
 // betaLambda is the batch from which on waiting for one more request costs
 // more than it saves, with beta from the chord of the profile between the
 // batch and the target.
 func (p *deferred) betaLambda(m *modelState, size int) float64 {
-	x := max(size+1, m.target)
-	each := float64(m.plan.of(x)-m.plan.of(size)) / float64(x-size)
-	fixed := float64(m.plan.of(x)) - each*float64(x)
-	return fixed / 1e9 * m.meter.Rate
+	x := max(size+1, m.Target)
+	each := float64(m.Plan.of(x)-m.Plan.of(size)) / float64(x-size)
+	fixed := float64(m.Plan.of(x)) - each*float64(x)
+	return fixed / 1e9 * m.Meter.Rate
 }
 
 // grant gives an open executor to the model.
 func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
-	q, m := &p.lines[class], &p.models[class]
-	id, best := p.pick(class, func(s *offer) cut { return p.cut(q, s, m.target) })
+	q, m := &p.Lines[class], &p.Models[class]
+	id, best := p.pick(class, func(s *offer) cut { return p.cut(q, s, m.Target) })
 	if best.size == 0 {
-		p.ready.Drop(class)
-		p.parked = append(p.parked, class)
+		p.Ready.Drop(class)
+		p.Parked = append(p.Parked, class)
 		return out
 	}
 	if best.drop > 0 {
@@ -206,7 +206,7 @@ func (p *deferred) grant(class int32, out []dispatch.Action) []dispatch.Action {
 }
 
 // Describe draws the policy for logs and golden transcripts.
-func (p *deferred) Describe() string { return p.describe(p.name) }
+func (p *deferred) Describe() string { return p.describe(p.Called) }
 
 // newEager builds the work-conserving baseline: no executor idles while a
 // request waits. An executor that is free takes the model whose first request

@@ -20,8 +20,8 @@ type givenUp struct {
 
 // run is a batch that was launched; its size is 0 where there is none.
 type run struct {
-	class, size int32
-	begin       dispatch.Time
+	Class, Size int32
+	Begin       dispatch.Time
 }
 
 func (p *base) giveUp(class int32, w waiter) { p.late = append(p.late, givenUp{w, class}) }
@@ -32,8 +32,8 @@ func (p *base) settle(out []dispatch.Action) []dispatch.Action {
 	known := false // who is first
 	for i := 0; i < len(p.late); {
 		id, best := dispatch.ExecutorID(-1), 0
-		for g := range p.fleet.Open {
-			if p.fleet.Open[g].N == 0 {
+		for g := range p.Fleet.Open {
+			if p.Fleet.Open[g].N == 0 {
 				continue
 			}
 			if !known {
@@ -61,11 +61,11 @@ func (p *base) settle(out []dispatch.Action) []dispatch.Action {
 // one batch and in time; 0 where it could not even do the first.
 func (p *base) recoverable(i int, id dispatch.ExecutorID) int {
 	class := p.late[i].class
-	s, pace := p.offer(class, id), &p.models[class].paces[p.fleet.Execs[id].Group]
+	s, pace := p.offer(class, id), &p.Models[class].Paces[p.Fleet.Execs[id].Group]
 	due, n := never, 0
 	for _, w := range p.late[i:min(len(p.late), i+len(s.table))] {
-		due = min(due, w.due+w.kept)
-		if w.class != class || s.begin(n+1)+pace.Of(p.now, s.table.of(n+1)) > due {
+		due = min(due, w.Due+w.Kept)
+		if w.class != class || s.begin(n+1)+pace.Of(p.Now, s.table.of(n+1)) > due {
 			break
 		}
 		n++
@@ -77,11 +77,11 @@ func (p *base) recoverable(i int, id dispatch.ExecutorID) int {
 // It returns the place of the next.
 func (p *base) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) (int, []dispatch.Action) {
 	if b == 0 {
-		return i + 1, append(out, dispatch.Action{Act: dispatch.Drop, Request: p.late[i].id, Reason: dispatch.Late})
+		return i + 1, append(out, dispatch.Action{Act: dispatch.Drop, Request: p.late[i].ID, Reason: dispatch.Late})
 	}
 	from := len(p.batch)
 	for _, w := range p.late[i : i+b] {
-		p.batch = append(p.batch, w.id)
+		p.batch = append(p.batch, w.ID)
 	}
 	return i + b, p.launch(p.late[i].class, id, from, out)
 }
@@ -89,20 +89,20 @@ func (p *base) recover(i, b int, id dispatch.ExecutorID, out []dispatch.Action) 
 // learn takes in how long the batch took that an executor has ended. One that was sent ahead
 // begins then.
 func (p *base) learn(ev *dispatch.Event) {
-	if !p.fleet.Has(ev.Executor) || int(ev.Executor) >= len(p.runs) {
+	if !p.Fleet.Has(ev.Executor) || int(ev.Executor) >= len(p.Runs) {
 		return
 	}
-	sent := &p.runs[ev.Executor]
-	r, e := sent[0], &p.fleet.Execs[ev.Executor]
+	sent := &p.Runs[ev.Executor]
+	r, e := sent[0], &p.Fleet.Execs[ev.Executor]
 	sent[0], sent[1] = sent[1], run{}
-	sent[0].begin = max(sent[0].begin, p.now)
-	if e.Pending == 0 || r.size == 0 || int(r.class) >= len(p.models) {
+	sent[0].Begin = max(sent[0].Begin, p.Now)
+	if e.Pending == 0 || r.Size == 0 || int(r.Class) >= len(p.Models) {
 		return
 	}
-	m := &p.models[r.class]
-	profiled, away := m.tables[e.Group].of(int(r.size)), max(p.now, ev.At)-r.begin
-	p.slips.learn(p.now, ev.Executor, away-profiled, &p.fleet)
-	m.paces[e.Group].Learn(p.now, profiled, ev.Took, away)
+	m := &p.Models[r.Class]
+	profiled, away := m.Tables[e.Group].of(int(r.Size)), max(p.Now, ev.At)-r.Begin
+	p.Slips.learn(p.Now, ev.Executor, away-profiled, &p.Fleet)
+	m.Paces[e.Group].Learn(p.Now, profiled, ev.Took, away)
 }
 
 // Batches are away longer than profiled: on their way there and back, and where a host is
@@ -111,16 +111,16 @@ func (p *base) learn(ev *dispatch.Event) {
 
 // slips is how late the executors of a cluster are.
 type slips struct {
-	execs   []dispatch.Lateness // by ExecutorID
-	brief   []slip              // what they say, by ExecutorID: all are looked at time and again
-	common  dispatch.Time       // the median of those that are up
-	apart   int                 // how many were far later than that when it was worked out
-	learned int                 // batches since then
-	sorted  []dispatch.Time     `record:"-"`
+	Execs   []dispatch.Lateness // by ExecutorID
+	Brief   []slip              // what they say, by ExecutorID: all are looked at time and again
+	Common  dispatch.Time       // the median of those that are up
+	Apart   int                 // how many were far later than that when it was worked out
+	Learned int                 // batches since then
+	sorted  []dispatch.Time     `json:"-"`
 }
 
 // slip is how late an executor is until a time.
-type slip struct{ of, until dispatch.Time }
+type slip struct{ Of, Until dispatch.Time }
 
 const (
 	// slipShare is the part of a model's time that is kept before its deadlines at most.
@@ -135,28 +135,28 @@ const (
 
 // learn takes in a batch that was away so much longer than profiled.
 func (s *slips) learn(now dispatch.Time, id dispatch.ExecutorID, longer dispatch.Time, f *dispatch.Fleet) {
-	for int(id) >= len(s.execs) {
-		s.execs, s.brief = append(s.execs, dispatch.Lateness{}), append(s.brief, slip{})
+	for int(id) >= len(s.Execs) {
+		s.Execs, s.Brief = append(s.Execs, dispatch.Lateness{}), append(s.Brief, slip{})
 	}
-	s.execs[id].Learn(now, longer)
-	s.brief[id].of, s.brief[id].until = s.execs[id].Lasts()
-	if s.learned++; s.learned*slipLook >= f.Up {
+	s.Execs[id].Learn(now, longer)
+	s.Brief[id].Of, s.Brief[id].Until = s.Execs[id].Lasts()
+	if s.Learned++; s.Learned*slipLook >= f.Up {
 		s.look(now, f)
 	}
 }
 
 // of is how late the executor is.
 func (s *slips) of(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time {
-	if b := &s.brief[id]; now <= b.until {
-		return b.of
+	if b := &s.Brief[id]; now <= b.Until {
+		return b.Of
 	}
 	return 0
 }
 
 // look compares the executors anew.
 func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
-	s.learned, s.sorted = 0, s.sorted[:0]
-	for i := range s.execs {
+	s.Learned, s.sorted = 0, s.sorted[:0]
+	for i := range s.Execs {
 		if f.Has(dispatch.ExecutorID(i)) {
 			s.sorted = append(s.sorted, s.of(now, dispatch.ExecutorID(i)))
 		}
@@ -165,26 +165,26 @@ func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
 		return
 	}
 	slices.Sort(s.sorted)
-	s.common = s.sorted[(len(s.sorted)-1)/2]
-	at, _ := slices.BinarySearch(s.sorted, slipApart*s.common+1)
-	s.apart = len(s.sorted) - at
+	s.Common = s.sorted[(len(s.sorted)-1)/2]
+	at, _ := slices.BinarySearch(s.sorted, slipApart*s.Common+1)
+	s.Apart = len(s.sorted) - at
 }
 
 // forget is told that an executor is another than before, or gone.
 func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *dispatch.Fleet) {
-	if id >= 0 && int(id) < len(s.execs) {
-		s.execs[id], s.brief[id] = dispatch.Lateness{}, slip{}
+	if id >= 0 && int(id) < len(s.Execs) {
+		s.Execs[id], s.Brief[id] = dispatch.Lateness{}, slip{}
 		s.look(now, f)
 	}
 }
 
 // beyond is how much later than most the executor is; 0 where it is about as they are.
 func (s *slips) beyond(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time {
-	if s.apart == 0 || int(id) >= len(s.execs) {
+	if s.Apart == 0 || int(id) >= len(s.Execs) {
 		return 0
 	}
-	if late := s.of(now, id); late > slipApart*s.common {
-		return late - s.common
+	if late := s.of(now, id); late > slipApart*s.Common {
+		return late - s.Common
 	}
 	return 0
 }
@@ -192,20 +192,20 @@ func (s *slips) beyond(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time 
 // kept is what is kept before the deadlines of a model: the margin, or as much longer
 // than profiled as batches of most executors have lately been away.
 func (p *base) kept(class int32) dispatch.Time {
-	return max(p.margin, min(p.slips.common, p.models[class].slo/slipShare))
+	return max(p.Margin, min(p.Slips.Common, p.Models[class].SLO/slipShare))
 }
 
 // first is the open executor of a group that is least later than most, of those the one of
 // the lowest number; there must be one.
 func (p *base) first(group int) dispatch.ExecutorID {
-	open := &p.fleet.Open[group]
+	open := &p.Fleet.Open[group]
 	best := dispatch.ExecutorID(open.First())
-	if p.slips.apart == 0 || open.N == 1 {
+	if p.Slips.Apart == 0 || open.N == 1 {
 		return best
 	}
 	least := dispatch.Never
 	for i := range open.All {
-		late := p.slips.beyond(p.now, dispatch.ExecutorID(i))
+		late := p.Slips.beyond(p.Now, dispatch.ExecutorID(i))
 		if late < least {
 			best, least = dispatch.ExecutorID(i), late
 		}
@@ -221,8 +221,8 @@ func (p *base) first(group int) dispatch.ExecutorID {
 // which others need not.
 func (p *base) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cut) {
 	id, best := dispatch.ExecutorID(-1), cut{}
-	for g := range p.fleet.Open {
-		if p.fleet.Open[g].N == 0 {
+	for g := range p.Fleet.Open {
+		if p.Fleet.Open[g].N == 0 {
 			continue
 		}
 		e := p.first(g)
@@ -251,13 +251,13 @@ func (p *base) pick(class int32, form func(*offer) cut) (dispatch.ExecutorID, cu
 // large batch would be there no sooner than it is free: for a smaller one that may be too
 // late, while others idle.
 func (p *base) soonest(group int) dispatch.ExecutorID {
-	open := &p.fleet.Open[group]
+	open := &p.Fleet.Open[group]
 	best := dispatch.ExecutorID(open.First())
-	if p.fleet.Lead == 0 || open.N == 1 {
+	if p.Fleet.Lead == 0 || open.N == 1 {
 		return best
 	}
 	for i := range open.All {
-		if id := dispatch.ExecutorID(i); p.fleet.Execs[id].Free < p.fleet.Execs[best].Free {
+		if id := dispatch.ExecutorID(i); p.Fleet.Execs[id].Free < p.Fleet.Execs[best].Free {
 			best = id
 		}
 	}

@@ -19,7 +19,7 @@ func drawSight(t *rapid.T) (*lookahead, *view) {
 	q, due := &line{}, dispatch.Time(0)
 	for i := range rapid.IntRange(1, 9).Draw(t, "waiting") {
 		due += dispatch.Time(rapid.IntRange(0, 20).Draw(t, "gap")) * ms / 10
-		q.insert(waiter{id: dispatch.RequestID(i), due: table[0] + due})
+		q.insert(waiter{ID: dispatch.RequestID(i), Due: table[0] + due})
 	}
 	f, at := &lookahead{}, dispatch.Time(0)
 	few := rapid.IntRange(1, 4).Draw(t, "turns")
@@ -38,12 +38,12 @@ func drawSight(t *rapid.T) (*lookahead, *view) {
 // mostServed tries everything that the turns allow: any number given up before
 // each, and then the largest batch.
 func mostServed(f *lookahead, v *view, turn, from int) int {
-	if turn == len(f.turns) || from >= v.q.n {
+	if turn == len(f.turns) || from >= v.q.N {
 		return 0
 	}
 	best := mostServed(f, v, turn+1, from) // nothing now
-	for k := from; k < v.q.n; k++ {
-		if size := v.fit(turn, f.turns[turn], k, v.q.n); size > 0 {
+	for k := from; k < v.q.N; k++ {
+		if size := v.fit(turn, f.turns[turn], k, v.q.N); size > 0 {
 			best = max(best, size+mostServed(f, v, turn+1, k+size))
 		}
 	}
@@ -60,7 +60,7 @@ func TestLookaheadServesMost(t *testing.T) {
 		if !ok {
 			return
 		}
-		size := v.fit(0, f.turns[0], drop, v.q.n)
+		size := v.fit(0, f.turns[0], drop, v.q.N)
 		if size == 0 {
 			assert.Zero(t, all)
 			return
@@ -75,14 +75,14 @@ func BenchmarkForesee(b *testing.B) {
 	for id := range 8 {
 		p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: dispatch.ExecutorID(id)}, nil)
 		if id < 7 {
-			p.fleet.Send(dispatch.ExecutorID(id), dispatch.Time(id+1)*7*ms)
+			p.Fleet.Send(dispatch.ExecutorID(id), dispatch.Time(id+1)*7*ms)
 		}
 	}
-	p.models[0].meter = dispatch.Meter{Rate: 1000, Samples: 10}
+	p.Models[0].Meter = dispatch.Meter{Rate: 1000, Samples: 10}
 	p.aim(0)
-	p.meanBatchTime = float64(58 * ms)
+	p.MeanBatchTime = float64(58 * ms)
 	for i := range 20 {
-		p.lines[0].insert(waiter{id: dispatch.RequestID(i), due: 57*ms + dispatch.Time(i)*ms/2})
+		p.Lines[0].insert(waiter{ID: dispatch.RequestID(i), Due: 57*ms + dispatch.Time(i)*ms/2})
 	}
 	s := p.planned(0)
 	b.ReportAllocs()

@@ -15,33 +15,33 @@ const nexusEpoch = 30 * time.Second
 // nexus is Nexus's dispatch: see newNexus.
 type nexus struct {
 	base     // one line, and one model, a session
-	classes  []nexusModel
-	sessions []session
-	cycles   []duty        // by ExecutorID
-	planAt   dispatch.Time // when the epoch ends
-	stale    bool          // executors came or went since the plan
+	Classes  []nexusModel
+	Sessions []session
+	Cycles   []duty        // by ExecutorID
+	PlanAt   dispatch.Time // when the epoch ends
+	Stale    bool          // executors came or went since the plan
 }
 
 // nexusModel is a model as declared, with what was measured of it.
 type nexusModel struct {
 	modelState
-	sessions []int32
-	share    float64 // of its sessions together
+	Sessions []int32
+	Share    float64 // of its sessions together
 }
 
 // session is a model on one executor; its line has the same number. While no
 // executor is up every model has one session on none.
 type session struct {
-	class    int32
-	executor dispatch.ExecutorID
-	share    float64 // requests per second that it is meant to take
-	credit   float64 // of the round robin, in requests
+	Class    int32
+	Executor dispatch.ExecutorID
+	Share    float64 // requests per second that it is meant to take
+	Credit   float64 // of the round robin, in requests
 }
 
 // duty is an executor's round over its sessions.
 type duty struct {
-	sessions []int32
-	turn     int
+	Sessions []int32
+	Turn     int
 }
 
 // newNexus builds Nexus (SOSP 2019) as Symphony's comparison configures it,
@@ -57,10 +57,10 @@ type duty struct {
 // or squeezed, to the executors that there are.
 func newNexus(o Options) dispatch.Policy {
 	p := &nexus{base: newBase(o)}
-	for i := range p.models {
-		p.classes = append(p.classes, nexusModel{modelState: p.models[i]})
+	for i := range p.Models {
+		p.Classes = append(p.Classes, nexusModel{modelState: p.Models[i]})
 	}
-	p.lines, p.models = nil, nil
+	p.Lines, p.Models = nil, nil
 	return p
 }
 
@@ -76,41 +76,41 @@ func (p *nexus) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action
 	p.begin(now, &ev)
 	switch ev.Kind {
 	case dispatch.Arrive:
-		if p.stale || p.now >= p.planAt {
+		if p.Stale || p.Now >= p.PlanAt {
 			out = p.plan(out)
 		}
 		out = p.arrive(ev.Request, out)
 	case dispatch.Cancel:
 		p.forget(ev.Request)
 	case dispatch.ExecutorFree:
-		p.fleet.Freed(ev.Executor, p.now)
+		p.Fleet.Freed(ev.Executor, p.Now)
 		out = p.serve(ev.Executor, out)
 	case dispatch.ExecutorUp:
-		p.fleet.Join(ev.Executor, ev.Group, p.now)
-		p.stale = true
+		p.Fleet.Join(ev.Executor, ev.Group, p.Now)
+		p.Stale = true
 	case dispatch.ExecutorGone:
-		p.fleet.Leave(ev.Executor)
-		p.stale = true
+		p.Fleet.Leave(ev.Executor)
+		p.Stale = true
 	}
-	if p.stale && p.waiting > 0 {
+	if p.Stale && p.Waiting > 0 {
 		out = p.plan(out)
 	}
-	for p.wakes.Next() <= p.now {
-		p.expire(p.wakes.Top())
+	for p.Wakes.Next() <= p.Now {
+		p.expire(p.Wakes.Top())
 	}
-	return p.arm(p.wakes.Next(), p.settle(out))
+	return p.arm(p.Wakes.Next(), p.settle(out))
 }
 
 // settle is like that of other clusters, but no request changes its executor.
 func (p *nexus) settle(out []dispatch.Action) []dispatch.Action {
 	for i := 0; i < len(p.late); {
 		class, n := p.late[i].class, 0
-		id := p.sessions[class].executor
-		if p.fleet.Has(id) && p.fleet.Execs[id].Pending == 0 {
+		id := p.Sessions[class].Executor
+		if p.Fleet.Has(id) && p.Fleet.Execs[id].Pending == 0 {
 			n = p.recoverable(i, id)
 		}
 		if i, out = p.recover(i, n, id, out); n > 0 {
-			out[len(out)-1].Class = p.sessions[class].class
+			out[len(out)-1].Class = p.Sessions[class].Class
 		}
 	}
 	p.late = p.late[:0]
@@ -119,22 +119,22 @@ func (p *nexus) settle(out []dispatch.Action) []dispatch.Action {
 
 // arrive deals the request to the session of its model that has most credit.
 func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
-	if r.Class < 0 || int(r.Class) >= len(p.classes) {
+	if r.Class < 0 || int(r.Class) >= len(p.Classes) {
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full})
 	}
-	c := &p.classes[r.Class]
-	c.meter.Hit(p.now)
-	best := c.sessions[0]
-	for _, i := range c.sessions {
-		s := &p.sessions[i]
-		s.credit += s.share / c.share
-		if s.credit > p.sessions[best].credit {
+	c := &p.Classes[r.Class]
+	c.Meter.Hit(p.Now)
+	best := c.Sessions[0]
+	for _, i := range c.Sessions {
+		s := &p.Sessions[i]
+		s.Credit += s.Share / c.Share
+		if s.Credit > p.Sessions[best].Credit {
 			best = i
 		}
 	}
-	p.sessions[best].credit--
+	p.Sessions[best].Credit--
 	if r.Deadline == 0 {
-		r.Deadline = r.Arrival + c.slo
+		r.Deadline = r.Arrival + c.SLO
 	}
 	r.Class = best
 	out, ok := p.admit(&r, out)
@@ -142,7 +142,7 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 		return out
 	}
 	p.expire(best)
-	return p.serve(p.sessions[best].executor, out)
+	return p.serve(p.Sessions[best].Executor, out)
 }
 
 // forget cancels a request wherever it waits.
@@ -153,23 +153,23 @@ func (p *nexus) forget(r dispatch.Request) {
 
 // serve runs the next session of an idle executor that has requests.
 func (p *nexus) serve(id dispatch.ExecutorID, out []dispatch.Action) []dispatch.Action {
-	if !p.fleet.Has(id) || p.fleet.Execs[id].Pending > 0 || int(id) >= len(p.cycles) {
+	if !p.Fleet.Has(id) || p.Fleet.Execs[id].Pending > 0 || int(id) >= len(p.Cycles) {
 		return out
 	}
-	d := &p.cycles[id]
-	for range d.sessions {
-		i := d.sessions[d.turn%len(d.sessions)]
-		d.turn++
-		q := &p.lines[i]
-		if q.n == 0 {
+	d := &p.Cycles[id]
+	for range d.Sessions {
+		i := d.Sessions[d.Turn%len(d.Sessions)]
+		d.Turn++
+		q := &p.Lines[i]
+		if q.N == 0 {
 			continue
 		}
 		s := p.offer(i, id)
-		c := cutEarly(q, &s, p.models[i].target)
+		c := cutEarly(q, &s, p.Models[i].Target)
 		p.dropFirst(i, c.drop)
 		if c.size > 0 {
 			out = p.start(i, id, c.size, out)
-			out[len(out)-1].Class = p.sessions[i].class
+			out[len(out)-1].Class = p.Sessions[i].Class
 		}
 		p.expire(i)
 		if c.size > 0 {
@@ -199,27 +199,27 @@ type node struct {
 
 // plan packs the models onto the executors anew and deals what waits again.
 func (p *nexus) plan(out []dispatch.Action) []dispatch.Action {
-	p.planAt, p.stale = p.now+nexusEpoch, false
+	p.PlanAt, p.Stale = p.Now+nexusEpoch, false
 	waiting := p.gather()
-	p.lines, p.models, p.sessions = nil, nil, nil
-	p.cycles = make([]duty, len(p.fleet.Execs))
-	for i := range p.classes {
-		p.classes[i].sessions, p.classes[i].share = nil, 0
+	p.Lines, p.Models, p.Sessions = nil, nil, nil
+	p.Cycles = make([]duty, len(p.Fleet.Execs))
+	for i := range p.Classes {
+		p.Classes[i].Sessions, p.Classes[i].Share = nil, 0
 	}
-	p.wakes = dispatch.NewAgenda(0)
-	if p.fleet.Up > 0 {
+	p.Wakes = dispatch.NewAgenda(0)
+	if p.Fleet.Up > 0 {
 		p.assign(p.pack())
 	} else {
-		for i := range p.classes {
+		for i := range p.Classes {
 			p.addSession(nobody, piece{class: int32(i), batch: 1, rate: 1})
 		}
 	}
-	p.wakes.Reserve(len(p.sessions))
-	p.waiting = 0
+	p.Wakes.Reserve(len(p.Sessions))
+	p.Waiting = 0
 	for _, r := range waiting {
 		out = p.reassign(r, out)
 	}
-	for id := range p.cycles {
+	for id := range p.Cycles {
 		out = p.serve(dispatch.ExecutorID(id), out)
 	}
 	return out
@@ -227,19 +227,19 @@ func (p *nexus) plan(out []dispatch.Action) []dispatch.Action {
 
 // reassign finds a new session for a request that waited.
 func (p *nexus) reassign(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
-	rate := p.classes[r.Class].meter
+	rate := p.Classes[r.Class].Meter
 	out = p.arrive(r, out)
-	p.classes[r.Class].meter = rate // it was counted when it came
+	p.Classes[r.Class].Meter = rate // it was counted when it came
 	return out
 }
 
 // gather takes all requests out of their lines, in the order of deadlines.
 func (p *nexus) gather() []dispatch.Request {
 	var all []dispatch.Request
-	for i := range p.lines {
-		for q := &p.lines[i]; q.n > 0; q.skip(1) {
+	for i := range p.Lines {
+		for q := &p.Lines[i]; q.N > 0; q.skip(1) {
 			w := q.at(0)
-			all = append(all, dispatch.Request{ID: w.id, Class: p.sessions[i].class, Deadline: w.due + p.margin})
+			all = append(all, dispatch.Request{ID: w.ID, Class: p.Sessions[i].Class, Deadline: w.Due + p.Margin})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b dispatch.Request) int { return cmp.Compare(a.Deadline, b.Deadline) })
@@ -256,14 +256,14 @@ func (p *nexus) pack() []node {
 	var best []node
 	for range doublings {
 		n := p.nodes(high)
-		if len(n) > p.fleet.Up {
+		if len(n) > p.Fleet.Up {
 			break
 		}
 		best, low, high = n, high, 2*high
 	}
 	for range halvings {
 		mid := (low + high) / 2
-		if n := p.nodes(mid); len(n) <= p.fleet.Up {
+		if n := p.nodes(mid); len(n) <= p.Fleet.Up {
 			best, low = n, mid
 		} else {
 			high = mid
@@ -279,14 +279,14 @@ func (p *nexus) pack() []node {
 func (p *nexus) nodes(scale float64) []node {
 	var nodes []node
 	var rest []piece
-	for i := range p.classes {
-		c := &p.classes[i]
-		rate := c.meter.Rate * scale
+	for i := range p.Classes {
+		c := &p.Classes[i]
+		rate := c.Meter.Rate * scale
 		if rate <= 0 {
 			continue
 		}
-		b := half(c.plan, p.delay, c.slo-p.margin)
-		l := (c.plan.of(b) + p.delay.Of(b)).Seconds()
+		b := half(c.Plan, p.Delay, c.SLO-p.Margin)
+		l := (c.Plan.of(b) + p.Delay.Of(b)).Seconds()
 		for most := float64(b) / l; rate >= most; rate -= most {
 			nodes = append(nodes, node{pieces: []piece{{int32(i), b, most, l}}, cycle: l, busy: l})
 		}
@@ -305,19 +305,19 @@ func (p *nexus) nodes(scale float64) []node {
 // residual is the piece for a rate that one executor can take: the largest
 // batch, up to most, with (b-1)/rate + l(b) <= SLO.
 func (p *nexus) residual(class int32, most int, rate float64) piece {
-	c := &p.classes[class]
-	slo := (c.slo - p.margin).Seconds()
+	c := &p.Classes[class]
+	slo := (c.SLO - p.Margin).Seconds()
 	b := most
-	for b > 1 && float64(b-1)/rate+c.plan.of(b).Seconds() > slo {
+	for b > 1 && float64(b-1)/rate+c.Plan.of(b).Seconds() > slo {
 		b--
 	}
-	cycle := min(slo-c.plan.of(b).Seconds(), float64(b)/rate)
-	return piece{class: class, batch: b, rate: rate, cycle: max(cycle, c.plan.of(b).Seconds())}
+	cycle := min(slo-c.Plan.of(b).Seconds(), float64(b)/rate)
+	return piece{class: class, batch: b, rate: rate, cycle: max(cycle, c.Plan.of(b).Seconds())}
 }
 
 // load is the share of an executor that a piece needs alone.
 func (p *nexus) load(r piece) float64 {
-	return p.classes[r.class].plan.of(r.batch).Seconds() / r.cycle
+	return p.Classes[r.class].Plan.of(r.batch).Seconds() / r.cycle
 }
 
 // place puts a piece onto the node from first on that it fills most, or onto
@@ -334,7 +334,7 @@ func (p *nexus) place(nodes []node, first int, r piece) []node {
 		nodes[best] = fullest
 		return nodes
 	}
-	return append(nodes, node{pieces: []piece{r}, cycle: r.cycle, busy: p.classes[r.class].plan.of(r.batch).Seconds()})
+	return append(nodes, node{pieces: []piece{r}, cycle: r.cycle, busy: p.Classes[r.class].Plan.of(r.batch).Seconds()})
 }
 
 // merge lets a piece join a node: the shortest cycle rules, and every batch is
@@ -343,9 +343,9 @@ func (p *nexus) merge(n node, r piece) (node, bool) {
 	m := node{cycle: min(n.cycle, r.cycle)}
 	for _, x := range append(slices.Clone(n.pieces), r) {
 		x.batch = max(1, ceil(m.cycle*x.rate))
-		l := p.classes[x.class].plan.of(x.batch).Seconds()
+		l := p.Classes[x.class].Plan.of(x.batch).Seconds()
 		m.busy += l
-		if m.busy > m.cycle || l+m.cycle > p.classes[x.class].slo.Seconds() {
+		if m.busy > m.cycle || l+m.cycle > p.Classes[x.class].SLO.Seconds() {
 			return node{}, false
 		}
 		m.pieces = append(m.pieces, x)
@@ -367,15 +367,15 @@ func ceil(x float64) int {
 // a rate has a session on every executor, as the planner knows no better.
 func (p *nexus) assign(nodes []node) {
 	turn := 0
-	for id := range p.fleet.Execs {
-		if !p.fleet.Execs[id].Up {
+	for id := range p.Fleet.Execs {
+		if !p.Fleet.Execs[id].Up {
 			continue
 		}
 		if len(nodes) > 0 {
 			for _, x := range nodes[turn%len(nodes)].pieces {
 				p.addSession(dispatch.ExecutorID(id), x)
 			}
-			for k := turn + p.fleet.Up; k < len(nodes); k += p.fleet.Up {
+			for k := turn + p.Fleet.Up; k < len(nodes); k += p.Fleet.Up {
 				for _, x := range nodes[k].pieces {
 					p.addSession(dispatch.ExecutorID(id), x)
 				}
@@ -383,13 +383,13 @@ func (p *nexus) assign(nodes []node) {
 		}
 		turn++
 	}
-	for i := range p.classes {
-		if len(p.classes[i].sessions) > 0 {
+	for i := range p.Classes {
+		if len(p.Classes[i].Sessions) > 0 {
 			continue
 		}
-		b := half(p.classes[i].plan, p.delay, p.classes[i].slo-p.margin)
-		for id := range p.fleet.Execs {
-			if p.fleet.Execs[id].Up {
+		b := half(p.Classes[i].Plan, p.Delay, p.Classes[i].SLO-p.Margin)
+		for id := range p.Fleet.Execs {
+			if p.Fleet.Execs[id].Up {
 				p.addSession(dispatch.ExecutorID(id), piece{class: int32(i), batch: b, rate: 1})
 			}
 		}
@@ -398,24 +398,24 @@ func (p *nexus) assign(nodes []node) {
 
 // addSession opens a session, unless the executor has one of that model.
 func (p *nexus) addSession(id dispatch.ExecutorID, x piece) {
-	c := &p.classes[x.class]
-	c.share += x.rate
+	c := &p.Classes[x.class]
+	c.Share += x.rate
 	if id != nobody {
-		for _, i := range p.cycles[id].sessions {
-			if p.sessions[i].class == x.class {
-				p.sessions[i].share += x.rate
+		for _, i := range p.Cycles[id].Sessions {
+			if p.Sessions[i].Class == x.class {
+				p.Sessions[i].Share += x.rate
 				return
 			}
 		}
 	}
-	i := int32(len(p.sessions))
+	i := int32(len(p.Sessions))
 	m := c.modelState
-	m.target = max(1, x.batch)
-	p.models = append(p.models, m)
-	p.lines = append(p.lines, line{})
-	p.sessions = append(p.sessions, session{class: x.class, executor: id, share: x.rate})
-	c.sessions = append(c.sessions, i)
+	m.Target = max(1, x.batch)
+	p.Models = append(p.Models, m)
+	p.Lines = append(p.Lines, line{})
+	p.Sessions = append(p.Sessions, session{Class: x.class, Executor: id, Share: x.rate})
+	c.Sessions = append(c.Sessions, i)
 	if id != nobody {
-		p.cycles[id].sessions = append(p.cycles[id].sessions, i)
+		p.Cycles[id].Sessions = append(p.Cycles[id].Sessions, i)
 	}
 }

@@ -41,14 +41,14 @@ func TestALoadThatHasFallenIsNotHeld(t *testing.T) {
 
 // TestAPauseIsToldWhateverTheClock feeds it instants that jump far ahead and back.
 func TestAPauseIsToldWhateverTheClock(t *testing.T) {
-	m := &newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 5*ms, 8), SLO: 50 * ms}}}).models[0]
+	m := &newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 5*ms, 8), SLO: 50 * ms}}}).Models[0]
 	assert.False(t, m.resumes(never/4), "nothing has come before")
 	for _, rate := range []float64{0, 1e-9, 1e9} {
-		m.meter.Rate = rate
+		m.Meter.Rate = rate
 		for _, now := range []dispatch.Time{0, never / 2, 5, never / 2, 0} {
 			m.resumes(now)
-			m.last = now
-			assert.GreaterOrEqual(t, m.last+m.pause(), now)
+			m.Last = now
+			assert.GreaterOrEqual(t, m.Last+m.pause(), now)
 		}
 	}
 }

@@ -344,11 +344,11 @@ func TestMillionsOfExpiriesLeaveNothing(t *testing.T) {
 		require.Equal(t, n, started+dropped, name)
 		require.Zero(t, p.Len(), name)
 		if a, ok := p.(*adaptive); ok {
-			require.Zero(t, a.wakes.Len()+a.ready.Len()+a.held.Len())
-			require.LessOrEqual(t, len(a.lines[0].buf), 8192)
+			require.Zero(t, a.Wakes.Len()+a.Ready.Len()+a.Held.Len())
+			require.LessOrEqual(t, len(a.Lines[0].Buf), 8192)
 		}
 		if d, ok := p.(*deferred); ok {
-			require.Zero(t, d.wakes.Len()+d.ready.Len())
+			require.Zero(t, d.Wakes.Len()+d.Ready.Len())
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (s *scene) obey() {
 		case dispatch.SetTimer:
 			s.timer = a.At
 		case dispatch.Start:
-			s.ends.Set(int32(a.Executor), s.now+s.p.models[0].plan.of(len(a.Batch)))
+			s.ends.Set(int32(a.Executor), s.now+s.p.Models[0].Plan.of(len(a.Batch)))
 		case dispatch.Drop:
 			if a.Request < s.until {
 				s.lost++
@@ -111,12 +111,12 @@ func (s *scene) hear(ev dispatch.Event) {
 		s.actions = p.arrive(&ev.Request, s.actions)
 	} else {
 		p.change(&ev)
-		for len(p.parked) > 0 {
+		for len(p.Parked) > 0 {
 			p.refresh(p.unpark())
 		}
 	}
-	for p.wakes.Next() <= p.now {
-		p.refresh(p.wakes.Top())
+	for p.Wakes.Next() <= p.Now {
+		p.refresh(p.Wakes.Top())
 	}
 }
 
@@ -126,29 +126,29 @@ type decision = cut
 // decided is what adaptive decides after hear.
 func (s *scene) decided() decision {
 	p := s.p
-	if p.fleet.Opens == 0 || p.choose() < 0 {
+	if p.Fleet.Opens == 0 || p.choose() < 0 {
 		return decision{}
 	}
 	keep := p.keep(0)
-	id, best := p.pick(0, func(o *offer) cut { return cutWindow(&p.lines[0], o, keep) })
+	id, best := p.pick(0, func(o *offer) cut { return cutWindow(&p.Lines[0], o, keep) })
 	o := p.offer(0, id)
 	return p.lookAhead(0, &o, best)
 }
 
 // others are the decisions beside d, or none where there is no choice: no executor is free, or too few wait.
 func (s *scene) others(d decision) (list []decision) {
-	p, q := s.p, &s.p.lines[0]
-	m := &p.models[0]
-	if p.fleet.Opens == 0 || float64(q.n) < regretLeast*m.aim {
+	p, q := s.p, &s.p.Lines[0]
+	m := &p.Models[0]
+	if p.Fleet.Opens == 0 || float64(q.N) < regretLeast*m.Aim {
 		return nil
 	}
 	o := p.planned(0)
 	all, fits := whole(q, &o)
-	if fits && o.finish(q.n+1) <= q.due(0) { // more could come
+	if fits && o.finish(q.N+1) <= q.due(0) { // more could come
 		list = append(list, decision{}, all)
 	} else if !fits {
-		for drop := max(0, d.drop-regretSteps); drop <= d.drop+regretSteps && drop < q.n; drop++ {
-			list = append(list, decision{drop, o.largest(q.n-drop, q.due(drop))})
+		for drop := max(0, d.drop-regretSteps); drop <= d.drop+regretSteps && drop < q.N; drop++ {
+			list = append(list, decision{drop, o.largest(q.N-drop, q.due(drop))})
 		}
 	}
 	if d.size > 1 {
@@ -174,17 +174,17 @@ func (s *scene) decide(d decision) {
 		}
 		p.count(0, d.size, 0)
 		out = p.start(0, id, d.size, out)
-		took := float64(p.fleet.Execs[id].Free - p.now)
-		if p.meanBatchTime == 0 {
-			p.meanBatchTime = took
+		took := float64(p.Fleet.Execs[id].Free - p.Now)
+		if p.MeanBatchTime == 0 {
+			p.MeanBatchTime = took
 		}
-		p.meanBatchTime += (took - p.meanBatchTime) * meanBatchTimeStep
+		p.MeanBatchTime += (took - p.MeanBatchTime) * meanBatchTimeStep
 		p.refresh(0)
-		for p.fleet.Opens > 0 && p.choose() >= 0 {
+		for p.Fleet.Opens > 0 && p.choose() >= 0 {
 			out = p.grant(0, out)
 		}
 	}
-	s.actions = p.arm(p.wakes.Next(), p.settle(out))
+	s.actions = p.arm(p.Wakes.Next(), p.settle(out))
 	s.obey()
 }
 
@@ -287,9 +287,9 @@ func isFlat(t reflect.Type) bool {
 
 // lookAt adds what other decisions gain over d, each played on so many futures.
 func (r *regret) lookAt(s *scene, d decision, others []decision, rate float64, futures int, rng *rand.Rand) {
-	m := s.p.models[0]
-	horizon := s.now + regretCycles*m.plan.of(m.target)
-	gaps := make([]dispatch.Time, int(rate*(horizon+m.slo-s.now).Seconds()))
+	m := s.p.Models[0]
+	horizon := s.now + regretCycles*m.Plan.of(m.Target)
+	gaps := make([]dispatch.Time, int(rate*(horizon+m.SLO-s.now).Seconds()))
 	gains := make([][2]float64, len(others))
 	lost := func(d decision) float64 {
 		c := s.clone()

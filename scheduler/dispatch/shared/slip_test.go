@@ -46,9 +46,9 @@ func lagging(t *testing.T, by dispatch.Time) (*adaptive, dispatch.Time) {
 	for range 4 {
 		for id := range dispatch.ExecutorID(3) {
 			now += ms
-			p.lines[0].insert(waiter{id: dispatch.RequestID(now), due: now + 100*ms})
-			p.waiting++
-			p.now = now
+			p.Lines[0].insert(waiter{ID: dispatch.RequestID(now), Due: now + 100*ms})
+			p.Waiting++
+			p.Now = now
 			out := p.start(0, id, 1, nil)
 			require.Len(t, out, 1)
 			now += 11 * ms
@@ -66,26 +66,26 @@ func lagging(t *testing.T, by dispatch.Time) (*adaptive, dispatch.Time) {
 func TestALateExecutorIsTakenLast(t *testing.T) {
 	p, now := lagging(t, 20*ms)
 	assert.Zero(t, p.kept(0))
-	assert.Equal(t, []dispatch.Time{20 * ms, 0, 0}, []dispatch.Time{p.slips.beyond(now, 0), p.slips.beyond(now, 1), p.slips.beyond(now, 2)})
+	assert.Equal(t, []dispatch.Time{20 * ms, 0, 0}, []dispatch.Time{p.Slips.beyond(now, 0), p.Slips.beyond(now, 1), p.Slips.beyond(now, 2)})
 	assert.Equal(t, dispatch.ExecutorID(1), p.first(0))
 	s := p.offer(0, 0)
 	assert.Equal(t, now+31*ms, s.finish(1))
 
 	for i := range 10 { // what the late one would have to give up, another will do
-		p.lines[0].insert(waiter{id: dispatch.RequestID(now) + dispatch.RequestID(i), due: now + 25*ms + dispatch.Time(i)*8*ms})
+		p.Lines[0].insert(waiter{ID: dispatch.RequestID(now) + dispatch.RequestID(i), Due: now + 25*ms + dispatch.Time(i)*8*ms})
 	}
-	q := &p.lines[0]
+	q := &p.Lines[0]
 	form := func(s *offer) cut { return cutHead(q, s, 0) }
 	id, c := p.pick(0, form)
 	assert.Equal(t, dispatch.ExecutorID(1), id)
 	assert.Equal(t, cut{drop: 0, size: 10}, c)
-	p.fleet.Leave(1)
-	p.fleet.Leave(2)
+	p.Fleet.Leave(1)
+	p.Fleet.Leave(2)
 	_, c = p.pick(0, form)
 	assert.Zero(t, c.size)
 	assert.Positive(t, p.offer(0, 0).late, "it is compared with those that were there")
 
-	p.slips.forget(now, 1, &p.fleet)
+	p.Slips.forget(now, 1, &p.Fleet)
 	assert.Zero(t, p.offer(0, 0).late, "it is the only one, and what it needs is kept before every deadline")
 	assert.Equal(t, 10*ms, p.kept(0))
 }
@@ -93,9 +93,9 @@ func TestALateExecutorIsTakenLast(t *testing.T) {
 // It is tried again after a while, and counts as another when it comes anew.
 func TestALateExecutorIsForgiven(t *testing.T) {
 	p, now := lagging(t, 20*ms)
-	assert.Zero(t, p.slips.beyond(now+20*time.Second, 0))
+	assert.Zero(t, p.Slips.beyond(now+20*time.Second, 0))
 	p.Step(now, dispatch.Event{Kind: dispatch.ExecutorUp, Executor: 0}, nil)
-	assert.Zero(t, p.slips.beyond(now, 0))
+	assert.Zero(t, p.Slips.beyond(now, 0))
 }
 
 // A batch that was sent ahead begins when the one before it has ended, so that its executor
@@ -104,13 +104,13 @@ func TestABatchSentAheadIsMeasured(t *testing.T) {
 	p := newAdaptive(Options{Models: []Model{{Durations: Linear(ms, 10*ms, 16), SLO: 100 * ms}}, Delay: dispatch.Delay{Control: 2 * ms}})
 	p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
 	for i := range dispatch.Time(2) {
-		p.lines[0].insert(waiter{id: dispatch.RequestID(i), due: 100 * ms})
-		p.waiting++
-		p.now = 11 * i * ms
+		p.Lines[0].insert(waiter{ID: dispatch.RequestID(i), Due: 100 * ms})
+		p.Waiting++
+		p.Now = 11 * i * ms
 		p.start(0, 0, 1, nil)
 	}
 	p.Step(18*ms, dispatch.Event{Kind: dispatch.ExecutorFree}, nil) // 2 + 11 planned
-	assert.Equal(t, 5*ms, p.slips.execs[0].Of(18*ms))
+	assert.Equal(t, 5*ms, p.Slips.Execs[0].Of(18*ms))
 	p.Step(30*ms, dispatch.Event{Kind: dispatch.ExecutorFree}, nil)
-	assert.Equal(t, 5*ms, p.slips.execs[0].Of(30*ms), "the second took 1 ms longer and not 6")
+	assert.Equal(t, 5*ms, p.Slips.Execs[0].Of(30*ms), "the second took 1 ms longer and not 6")
 }

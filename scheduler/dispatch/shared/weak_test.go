@@ -93,8 +93,8 @@ func TestWhatBatchingGains(t *testing.T) {
 		each, fixed := rapid.IntRange(0, 50).Draw(t, "each"), rapid.IntRange(0, 100).Draw(t, "fixed")
 		table := Linear(time.Duration(each)*ms/10, time.Duration(fixed)*ms/10+1, 64)
 		p := newAdaptive(Options{Models: []Model{{Durations: table, SLO: 3 * table[0], Rate: rapid.Float64Range(0, 1e4).Draw(t, "rate")}}})
-		m := &p.models[0]
-		for _, part := range []float64{m.spared, m.alone} {
+		m := &p.Models[0]
+		for _, part := range []float64{m.Spared, m.Alone} {
 			assert.GreaterOrEqual(t, part, 0.0)
 			assert.LessOrEqual(t, part, 1.0)
 			if fixed == 0 && each > 0 {

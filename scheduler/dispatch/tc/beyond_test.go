@@ -36,7 +36,7 @@ func TestPromiseIsVoidWhileMoreComeThanItIsFor(t *testing.T) {
 				each()
 			}
 		}
-		kept := func() { require.Zero(t, p.void) }
+		kept := func() { require.Zero(t, p.Void) }
 		offer(planned, 6*time.Second, kept)
 		offer(0.5*planned, 3*time.Second, kept)
 		offer(1.05*planned, 6*time.Second, kept)

@@ -23,75 +23,75 @@ import (
 
 // share finds out whether a group shares its devices: it goes by its first executor.
 func (p *tc) share(at int32) {
-	g := &p.groups[at]
-	g.shared = g.deadline != 0
-	for i := range p.execs {
-		if e := &p.execs[i]; p.asks && e.up && e.group == at {
-			g.shared = g.shared && !e.alone
+	g := &p.Groups[at]
+	g.Shared = g.Deadline != 0
+	for i := range p.Execs {
+		if e := &p.Execs[i]; p.Asks && e.Up && e.Group == at {
+			g.Shared = g.Shared && !e.Alone
 			return
 		}
 	}
 }
 
 func (p *tc) deviceAlone(id dispatch.ExecutorID, alone bool) {
-	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up {
+	if id < 0 || int(id) >= len(p.Execs) || !p.Execs[id].Up {
 		return
 	}
-	p.execs[id].alone = alone
-	p.share(p.execs[id].group)
+	p.Execs[id].Alone = alone
+	p.share(p.Execs[id].Group)
 }
 
 // waitEarly keeps a request that has come before its virtual arrival.
 func (p *tc) waitEarly(r dispatch.Request) {
-	for i := range p.groups {
-		if g := &p.groups[i]; g.queue.n == 0 && p.early.n == 0 {
-			g.since = p.now
+	for i := range p.Groups {
+		if g := &p.Groups[i]; g.Queue.N == 0 && p.Early.N == 0 {
+			g.Since = p.Now
 		}
 	}
-	p.early.insert(r)
+	p.Early.insert(r)
 }
 
 // mayStart reports whether the first closed batch may start on an idle executor.
 func (p *tc) mayStart(g *group) bool {
-	if !g.shared || g.hold <= p.now {
+	if !g.Shared || g.Hold <= p.Now {
 		return true
 	}
-	return p.asks && p.granted(g, g.queue.at(0), g.durations[min(g.batch, g.queue.n)-1], true)
+	return p.Asks && p.granted(g, g.Queue.at(0), g.Durations[min(g.Batch, g.Queue.N)-1], true)
 }
 
 // awaitsAnswer reports whether the driver owes an answer.
-func (p *tc) awaitsAnswer() bool { return p.question.Act == dispatch.Ask }
+func (p *tc) awaitsAnswer() bool { return p.Question.Act == dispatch.Ask }
 
 // granted reports whether the device of an idle executor is granted for a batch that begins with
 // that request; counted says that it is the next one of the schedule. Where nobody has asked yet,
 // it asks and says no; with the answer the group is looked at again. The device goes to what ends first, so that work on a request is finished
 // before more is begun.
 func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, counted bool) bool {
-	id := g.idle[0]
+	id := g.Idle[0]
 	switch {
 	case p.awaitsAnswer():
-		p.again = true
+		p.Again = true
 		return false
-	case p.answer.Kind == 0:
+	case p.Answer.Kind == 0:
 		due := first.End
 		if due == 0 {
 			due = first.Deadline
 		}
 		if due == 0 {
-			due = first.Arrival + g.window + g.deadline
+			due = first.Arrival + g.Window + g.Deadline
 		}
-		p.question = dispatch.Action{Act: dispatch.Ask, Executor: id, At: p.now + takes, Due: due}
+		p.Question = dispatch.Action{Act: dispatch.Ask, Executor: id, At: p.Now + takes, Due: due}
 		if counted {
-			p.question.Reservation = &g.needs
+			p.Question.Reservation = &g.Needs
 		}
 		return false
-	case p.answer.Executor != id || p.answer.Kind == dispatch.Granted && p.now+takes > p.answer.At:
+	case p.Answer.Executor != id || p.Answer.Kind == dispatch.Granted && p.Now+takes > p.Answer.At:
 		return false
 	}
-	answer := p.answer
-	p.answer = dispatch.Event{}
+	answer := p.Answer
+	p.Answer = dispatch.Event{}
 	if answer.Kind == dispatch.Refused {
-		g.again = min(g.again, answer.At)
+		g.Again = min(g.Again, answer.At)
 	}
 	return answer.Kind == dispatch.Granted
 }
@@ -99,13 +99,13 @@ func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, cou
 // answered takes in the answer to the open question. A grant that nobody waits for is given
 // back.
 func (p *tc) answered(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
-	if !p.awaitsAnswer() || p.question.Executor != ev.Executor {
+	if !p.awaitsAnswer() || p.Question.Executor != ev.Executor {
 		return p.release(ev, out)
 	}
-	if p.answer = ev; ev.Kind == dispatch.Granted {
-		p.answer.At = p.question.At
+	if p.Answer = ev; ev.Kind == dispatch.Granted {
+		p.Answer.At = p.Question.At
 	}
-	p.question, p.cursor = dispatch.Action{}, int(p.execs[ev.Executor].group)
+	p.Question, p.Cursor = dispatch.Action{}, int(p.Execs[ev.Executor].Group)
 	return out
 }
 
@@ -120,27 +120,27 @@ func (p *tc) release(answer dispatch.Event, out []dispatch.Action) []dispatch.Ac
 // takeEarly moves what waits to p.batch, up to one batch, if that may start
 // early.
 func (p *tc) takeEarly(at int32) bool {
-	g := &p.groups[at]
-	size := min(g.batch, g.queue.n+p.early.n)
-	if p.starts == EarlyNever || g.closed > 0 || size == 0 {
+	g := &p.Groups[at]
+	size := min(g.Batch, g.Queue.N+p.Early.N)
+	if p.Starts == EarlyNever || g.Closed > 0 || size == 0 {
 		return false
 	}
-	if from := g.since + g.delay; from > p.now {
-		g.again = min(g.again, from)
+	if from := g.Since + g.Delay; from > p.Now {
+		g.Again = min(g.Again, from)
 		return false
 	}
-	takes := g.durations[size-1]
-	if !p.inTime(g, size, p.now+takes) {
+	takes := g.Durations[size-1]
+	if !p.inTime(g, size, p.Now+takes) {
 		return false
 	}
-	if g.shared {
+	if g.Shared {
 		// Its own schedule needs the device a window after the next request, whenever that comes:
 		// time alone does not make room.
-		anew := takes > g.window && p.fresh(p.now, -1)
-		if !p.asks || anew || !p.granted(g, p.next(g, 0), takes, false) {
+		anew := takes > g.Window && p.fresh(p.Now, -1)
+		if !p.Asks || anew || !p.granted(g, p.next(g, 0), takes, false) {
 			return false
 		}
-	} else if !p.canSpare(at, p.now+takes, size >= g.queue.n) {
+	} else if !p.canSpare(at, p.Now+takes, size >= g.Queue.N) {
 		return false
 	}
 	for range size {
@@ -151,20 +151,20 @@ func (p *tc) takeEarly(at int32) bool {
 
 // next is the i-th request that an executor of the group could take.
 func (p *tc) next(g *group, i int) *dispatch.Request {
-	if i < g.queue.n {
-		return g.queue.at(i)
+	if i < g.Queue.N {
+		return g.Queue.at(i)
 	}
-	return p.early.at(i - g.queue.n)
+	return p.Early.at(i - g.Queue.N)
 }
 
 // pop takes the first of them.
 func (p *tc) pop(g *group) dispatch.Request {
-	p.waiting--
-	if g.queue.n == 0 {
-		return p.early.pop()
+	p.Waiting--
+	if g.Queue.N == 0 {
+		return p.Early.pop()
 	}
-	g.closed = max(0, g.closed-1)
-	return g.queue.pop()
+	g.Closed = max(0, g.Closed-1)
+	return g.Queue.pop()
 }
 
 // inTime reports whether all that would start early meet their deadlines.
@@ -180,20 +180,20 @@ func (p *tc) inTime(g *group, size int, end dispatch.Time) bool {
 // canSpare reports whether a group can do without an idle executor until then;
 // withoutOpen says that no batch of it is open from now on.
 func (p *tc) canSpare(at int32, end dispatch.Time, withoutOpen bool) bool {
-	g := &p.groups[at]
-	if end <= p.needed(at, len(g.idle)-1, withoutOpen) {
+	g := &p.Groups[at]
+	if end <= p.needed(at, len(g.Idle)-1, withoutOpen) {
 		return true
 	}
 	p.frees = p.frees[:0]
-	for i := range p.execs {
-		if e := &p.execs[i]; e.up && e.busy && e.group == at {
+	for i := range p.Execs {
+		if e := &p.Execs[i]; e.Up && e.Busy && e.Group == at {
 			p.frees = append(p.frees, e.expected())
 		}
 	}
 	p.frees = append(p.frees, end)
 	slices.Sort(p.frees)
 	for i, free := range p.frees {
-		if free > p.needed(at, len(g.idle)-1+i, withoutOpen) {
+		if free > p.needed(at, len(g.Idle)-1+i, withoutOpen) {
 			return false
 		}
 	}
@@ -203,30 +203,30 @@ func (p *tc) canSpare(at int32, end dispatch.Time, withoutOpen bool) bool {
 // needed is when the schedule needs an executor of a group for its i-th batch
 // from now on, at the earliest, counted from 0.
 func (p *tc) needed(at int32, i int, withoutOpen bool) dispatch.Time {
-	g, but := &p.groups[at], int32(-1)
+	g, but := &p.Groups[at], int32(-1)
 	open := g.open() && !withoutOpen
 	if withoutOpen {
 		but = at
 	}
-	release := g.release
+	release := g.Release
 	switch {
 	case i == 0 && open:
-		return max(p.now, g.openDue())
-	case p.fresh(p.now, but):
-		release = p.now
-	case !open && release+g.window < p.now: // passed over, or begun anew later
-		release = min(g.following(p.now), p.now)
+		return max(p.Now, g.openDue())
+	case p.fresh(p.Now, but):
+		release = p.Now
+	case !open && release+g.Window < p.Now: // passed over, or begun anew later
+		release = min(g.following(p.Now), p.Now)
 	}
 	if i == 0 {
-		return min(release+g.spare(), max(release, p.now)) + g.window
+		return min(release+g.spare(), max(release, p.Now)) + g.Window
 	}
-	return release + dispatch.Time(i)*g.period + g.window
+	return release + dispatch.Time(i)*g.Period + g.Window
 }
 
 // noteDrops notes whether requests are dropped as Late.
 func (p *tc) noteDrops(actions []dispatch.Action) {
 	for i := range actions {
-		p.missed = p.missed || actions[i].Act == dispatch.Drop && actions[i].Reason == dispatch.Late
+		p.Missed = p.Missed || actions[i].Act == dispatch.Drop && actions[i].Reason == dispatch.Late
 	}
 }
 
@@ -234,11 +234,11 @@ func (p *tc) noteDrops(actions []dispatch.Action) {
 // Then it is tried again for as long, whoever is late: devices that are used to the full keep
 // up by the schedule of the plan only, and what waits from before is late at first.
 func (p *tc) voidIfBroken() {
-	if p.starts == EarlyWithinPromise && (p.missed && p.now >= p.trial || ExceedsPlannedRate(p.meter.Rate, p.declared)) {
-		p.void = p.now + VoidFor
-		p.trial = p.void + VoidFor
+	if p.Starts == EarlyWithinPromise && (p.Missed && p.Now >= p.Trial || ExceedsPlannedRate(p.Meter.Rate, p.Declared)) {
+		p.Void = p.Now + VoidFor
+		p.Trial = p.Void + VoidFor
 	}
-	p.missed = false
+	p.Missed = false
 }
 
 // ExceedsPlannedRate reports whether clearly more requests a second come than a plan is for; 0 is not known.
@@ -248,25 +248,25 @@ func ExceedsPlannedRate(rate, declared float64) bool {
 
 // report reports when a shared device is needed next, where that has changed.
 func (p *tc) report(at int32, out []dispatch.Action) []dispatch.Action {
-	g := &p.groups[at]
-	if !p.asks || g.deadline <= 0 {
+	g := &p.Groups[at]
+	if !p.Asks || g.Deadline <= 0 {
 		return out
 	}
 	need := never
 	switch {
 	case p.free():
-	case g.closed > 0:
-		need = max(p.now, g.hold)
+	case g.Closed > 0:
+		need = max(p.Now, g.Hold)
 	default:
 		need = p.needed(at, 0, false)
 	}
-	if need == g.reportedNeed {
+	if need == g.ReportedNeed {
 		return out
 	}
-	g.reportedNeed = need
-	for i := range p.execs {
-		if e := &p.execs[i]; e.up && e.group == at {
-			out = append(out, dispatch.Action{Act: dispatch.Need, Executor: dispatch.ExecutorID(i), At: need, Reservation: &g.needs})
+	g.ReportedNeed = need
+	for i := range p.Execs {
+		if e := &p.Execs[i]; e.Up && e.Group == at {
+			out = append(out, dispatch.Action{Act: dispatch.Need, Executor: dispatch.ExecutorID(i), At: need, Reservation: &g.Needs})
 		}
 	}
 	return out

@@ -44,46 +44,46 @@ const standShare = 0.5
 
 // updateQueue follows how long a queue has stood.
 func (p *tc) updateQueue(now dispatch.Time) {
-	if p.below == 0 || now <= p.now {
+	if p.Below == 0 || now <= p.Now {
 		return
 	}
 	x := 0.0
-	if p.waiting > p.full {
+	if p.Waiting > p.Full {
 		x = 1
 	}
-	p.standing += (x - p.standing) * -math.Expm1(-float64(now-p.now)/float64(p.below))
+	p.Standing += (x - p.Standing) * -math.Expm1(-float64(now-p.Now)/float64(p.Below))
 }
 
 // yields reports whether a request makes room in a batch that ends then for those behind it,
 // of whom so many wait.
 func (p *tc) yields(r *dispatch.Request, end dispatch.Time, behind, batch int) bool {
-	return p.standing > standShare && behind >= batch && r.Deadline != 0 && r.Deadline-p.below < end
+	return p.Standing > standShare && behind >= batch && r.Deadline != 0 && r.Deadline-p.Below < end
 }
 
 // takeFree moves what is to start now to p.batch, up to one batch, and gives up
 // what would be late in it.
 func (p *tc) takeFree(at int32) bool {
-	g := &p.groups[at]
+	g := &p.Groups[at]
 	p.steal(at)
-	drop, size := p.cut(g, g.queue.n+p.early.n, p.lately)
+	drop, size := p.cut(g, g.Queue.N+p.Early.N, p.lately)
 	if size == 0 {
 		return false
 	}
-	if p.together {
-		size = p.evenly(at, size, g.queue.n+p.early.n-drop)
+	if p.Together {
+		size = p.evenly(at, size, g.Queue.N+p.Early.N-drop)
 	}
 	switch {
-	case g.shared && p.asks:
+	case g.Shared && p.Asks:
 		if !p.turn(g, p.next(g, drop), p.lately(g, size)) {
 			return false
 		}
-	case g.closed == 0 && !p.keepsUp(g, size) && !p.canSpare(at, p.now+g.durations[size-1], size >= g.queue.n):
+	case g.Closed == 0 && !p.keepsUp(g, size) && !p.canSpare(at, p.Now+g.Durations[size-1], size >= g.Queue.N):
 		return false
 	}
 	for range drop {
-		p.given = append(p.given, p.pop(g))
+		p.Given = append(p.Given, p.pop(g))
 	}
-	p.take(g, size, p.now+p.lately(g, size))
+	p.take(g, size, p.Now+p.lately(g, size))
 	return true
 }
 
@@ -92,10 +92,10 @@ func (p *tc) takeFree(at int32) bool {
 // others would idle. Where executors could not keep up with batches so small, and the
 // schedule of the plan needs this one before, the batch stays as it is.
 func (p *tc) evenly(at int32, size, waiting int) int {
-	g := &p.groups[at]
-	n := len(g.idle)
+	g := &p.Groups[at]
+	n := len(g.Idle)
 	part := (waiting + n - 1) / n
-	if g.shared || part >= size || !p.keepsUp(g, part) && !p.canSpare(at, p.now+g.durations[part-1], false) {
+	if g.Shared || part >= size || !p.keepsUp(g, part) && !p.canSpare(at, p.Now+g.Durations[part-1], false) {
 		return size
 	}
 	return part
@@ -104,21 +104,21 @@ func (p *tc) evenly(at int32, size, waiting int) int {
 // turn reports whether the group may take its shared device now: when that is idle,
 // and others' promises bear it or the batch is due by the plan.
 func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
-	before := g.again
-	g.again = never
+	before := g.Again
+	g.Again = never
 	ok := p.granted(g, first, takes, false)
-	promised := g.again != never // refused for a promise, not because the device is busy
-	g.again = min(g.again, before)
-	return ok || promised && g.closed > 0 && g.hold <= p.now
+	promised := g.Again != never // refused for a promise, not because the device is busy
+	g.Again = min(g.Again, before)
+	return ok || promised && g.Closed > 0 && g.Hold <= p.Now
 }
 
 // cut says how many of the first n requests to give up, and how many of the next to run
 // as one batch, where a batch of each size takes so long; 0 where none waits.
 func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, size int) {
 	for drop < n {
-		first, most := p.next(g, drop), min(g.batch, n-drop)
+		first, most := p.next(g, drop), min(g.Batch, n-drop)
 		least := freeKeep * float64(most)
-		if p.starts == EarlyWithinPromise && !p.free() {
+		if p.Starts == EarlyWithinPromise && !p.free() {
 			least = float64(most) // devices that are used to the full have no time for smaller ones
 		}
 		if size = 0; p.free() {
@@ -127,7 +127,7 @@ func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, 
 		if float64(size) < least {
 			size = p.sized(g, first, most, takes)
 		}
-		if size > 0 && float64(size) >= least && !p.yields(first, p.now+takes(g, size), n-drop-1, g.batch) {
+		if size > 0 && float64(size) >= least && !p.yields(first, p.Now+takes(g, size), n-drop-1, g.Batch) {
 			return drop, size
 		}
 		drop++
@@ -137,29 +137,29 @@ func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, 
 
 // sized is the largest batch, of so many at the most, in which the first request is in time.
 func (p *tc) sized(g *group, first *dispatch.Request, most int, takes func(*group, int) dispatch.Time) int {
-	for most > 0 && late(first, p.now, takes(g, most)) {
+	for most > 0 && late(first, p.Now, takes(g, most)) {
 		most--
 	}
 	return most
 }
 
 // lately is how long a batch of that size takes as others have.
-func (p *tc) lately(g *group, size int) dispatch.Time { return g.pace.Of(p.now, g.durations[size-1]) }
+func (p *tc) lately(g *group, size int) dispatch.Time { return g.Pace.Of(p.Now, g.Durations[size-1]) }
 
 // surely is how long nearly every batch of that size has lately taken.
 func (p *tc) surely(g *group, size int) dispatch.Time {
-	return g.pace.Within(p.now, g.durations[size-1], freeSure)
+	return g.Pace.Within(p.Now, g.Durations[size-1], freeSure)
 }
 
 // planned is how long it takes by the profile.
-func (p *tc) planned(g *group, size int) dispatch.Time { return g.durations[size-1] }
+func (p *tc) planned(g *group, size int) dispatch.Time { return g.Durations[size-1] }
 
 // take moves the next requests, so many, to p.batch, but for those of which the caller's
 // deadline is sooner than that of the first, and before the end.
 func (p *tc) take(g *group, size int, end dispatch.Time) {
 	for range size {
 		if r := p.pop(g); r.Deadline != 0 && r.Deadline < end {
-			p.given = append(p.given, r)
+			p.Given = append(p.Given, r)
 		} else {
 			p.batch = append(p.batch, r.ID)
 		}
@@ -170,10 +170,10 @@ func (p *tc) take(g *group, size int, end dispatch.Time) {
 // in batches of that size.
 func (p *tc) keepsUp(g *group, size int) bool {
 	ups := 0
-	for i := range p.groups {
-		ups += p.groups[i].ups
+	for i := range p.Groups {
+		ups += p.Groups[i].Ups
 	}
-	busy := p.meter.Rate * g.pace.Of(p.now, g.durations[size-1]).Seconds() / float64(size)
+	busy := p.Meter.Rate * g.Pace.Of(p.Now, g.Durations[size-1]).Seconds() / float64(size)
 	return busy <= freeShare*float64(ups)
 }
 
@@ -186,13 +186,13 @@ func (p *tc) keepsUp(g *group, size int) bool {
 
 // steal moves such requests to the queue of a group that has an idle executor.
 func (p *tc) steal(at int32) {
-	g := &p.groups[at]
+	g := &p.Groups[at]
 	if !p.maySteal(g) {
 		return
 	}
-	for i := range p.groups {
-		o := &p.groups[i]
-		if o.queue.n == 0 || len(o.idle) > 0 || o.shared && p.asks {
+	for i := range p.Groups {
+		o := &p.Groups[i]
+		if o.Queue.N == 0 || len(o.Idle) > 0 || o.Shared && p.Asks {
 			continue
 		}
 		for range p.stealable(g, int32(i)) {
@@ -203,26 +203,26 @@ func (p *tc) steal(at int32) {
 
 // maySteal reports whether the group may take what waits in others.
 func (p *tc) maySteal(g *group) bool {
-	return len(p.groups) > 1 && len(g.idle) > 0 && g.queue.n < g.batch && !(g.shared && p.asks)
+	return len(p.Groups) > 1 && len(g.Idle) > 0 && g.Queue.N < g.Batch && !(g.Shared && p.Asks)
 }
 
 // stealable is how many of the oldest requests of another group, which has no idle executor,
 // the group is to take.
 func (p *tc) stealable(g *group, from int32) int {
-	o := &p.groups[from]
-	own := g.queue.n
-	n := min(g.batch-own, o.queue.n)
-	if n > o.closed && g.closed == 0 && !p.keepsUp(g, own+n) {
-		n = o.closed
+	o := &p.Groups[from]
+	own := g.Queue.N
+	n := min(g.Batch-own, o.Queue.N)
+	if n > o.Closed && g.Closed == 0 && !p.keepsUp(g, own+n) {
+		n = o.Closed
 	}
-	there := p.soonest(from) + p.lately(o, min(o.batch, o.queue.n))
+	there := p.soonest(from) + p.lately(o, min(o.Batch, o.Queue.N))
 	for ; n > 0; n-- {
-		if p.now+p.lately(g, own+n) <= there {
+		if p.Now+p.lately(g, own+n) <= there {
 			break
 		}
 	}
 	for i := range n {
-		if d := o.queue.at(i).Deadline; d != 0 && d < p.now+p.lately(g, own+n) {
+		if d := o.Queue.at(i).Deadline; d != 0 && d < p.Now+p.lately(g, own+n) {
 			return i
 		}
 	}
@@ -232,25 +232,25 @@ func (p *tc) stealable(g *group, from int32) int {
 // soonest is when the first executor of a group should be free, by the profile.
 func (p *tc) soonest(at int32) dispatch.Time {
 	soonest := never
-	for i := range p.execs {
-		if e := &p.execs[i]; e.up && e.group == at {
+	for i := range p.Execs {
+		if e := &p.Execs[i]; e.Up && e.Group == at {
 			soonest = min(soonest, e.expected())
 		}
 	}
-	return max(soonest, p.now)
+	return max(soonest, p.Now)
 }
 
 // move gives the oldest request of one group to another: closed, if it was.
 func (p *tc) move(g, o *group) {
-	closed := o.closed > 0
-	o.closed = max(0, o.closed-1)
-	if g.queue.n == 0 {
-		g.since = p.now
+	closed := o.Closed > 0
+	o.Closed = max(0, o.Closed-1)
+	if g.Queue.N == 0 {
+		g.Since = p.Now
 	}
-	if at := g.queue.insert(o.queue.pop()); at < g.closed {
-		g.closed++
+	if at := g.Queue.insert(o.Queue.pop()); at < g.Closed {
+		g.Closed++
 	} else if closed {
-		g.closed = at + 1
+		g.Closed = at + 1
 	}
 }
 
@@ -258,7 +258,7 @@ func (p *tc) move(g, o *group) {
 // idle all the same, as far as it can still be in time there by what batches have
 // lately taken and no promise needs the executor before. The rest is dropped as Late.
 func (p *tc) settle(groups int, out []dispatch.Action) []dispatch.Action {
-	for i := 0; i < len(p.given); {
+	for i := 0; i < len(p.Given); {
 		best, n := int32(-1), 0
 		for at := range int32(groups) {
 			if b := p.recoverable(i, at); b > n {
@@ -266,18 +266,18 @@ func (p *tc) settle(groups int, out []dispatch.Action) []dispatch.Action {
 			}
 		}
 		if n == 0 {
-			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: p.given[i].ID, Reason: dispatch.Late})
+			out = append(out, dispatch.Action{Act: dispatch.Drop, Request: p.Given[i].ID, Reason: dispatch.Late})
 			i++
 			continue
 		}
 		from := len(p.batch)
-		for _, r := range p.given[i : i+n] {
+		for _, r := range p.Given[i : i+n] {
 			p.batch = append(p.batch, r.ID)
 		}
 		i += n
 		out = p.launch(best, from, out)
 	}
-	p.given = p.given[:0]
+	p.Given = p.Given[:0]
 	return out
 }
 
@@ -285,19 +285,19 @@ func (p *tc) settle(groups int, out []dispatch.Action) []dispatch.Action {
 // group could do in one batch and in time; 0 where it could not even do the first. A
 // device that others share is asked for by the queue alone.
 func (p *tc) recoverable(i int, at int32) int {
-	g := &p.groups[at]
-	if len(g.idle) == 0 || g.shared {
+	g := &p.Groups[at]
+	if len(g.Idle) == 0 || g.Shared {
 		return 0
 	}
 	due, n := never, 0
-	for _, r := range p.given[i:min(len(p.given), i+g.batch)] {
+	for _, r := range p.Given[i:min(len(p.Given), i+g.Batch)] {
 		due = min(due, r.Deadline)
-		if p.now+g.pace.Of(p.now, g.durations[n]) > due {
+		if p.Now+g.Pace.Of(p.Now, g.Durations[n]) > due {
 			break
 		}
 		n++
 	}
-	if n > 0 && !p.free() && !p.canSpare(at, p.now+g.durations[n-1], false) {
+	if n > 0 && !p.free() && !p.canSpare(at, p.Now+g.Durations[n-1], false) {
 		return 0
 	}
 	return n

@@ -8,7 +8,7 @@ import (
 )
 
 // open reports whether a batch is being collected.
-func (g *group) open() bool { return g.queue.n > g.closed }
+func (g *group) open() bool { return g.Queue.N > g.Closed }
 
 // offer tells when the batch that a request of this virtual arrival would join
 // is due by the schedule, and false when none has been released by then. Batches
@@ -16,27 +16,27 @@ func (g *group) open() bool { return g.queue.n > g.closed }
 func (g *group) offer(arrival dispatch.Time) (dispatch.Time, bool) {
 	if !g.open() {
 		g.pass(arrival)
-		if g.release > arrival {
+		if g.Release > arrival {
 			return 0, false
 		}
 	}
-	return g.release + g.window, true
+	return g.Release + g.Window, true
 }
 
 // pass goes on to the first batch that is due no sooner than the arrival.
 func (g *group) pass(arrival dispatch.Time) {
-	if g.release+g.window < arrival {
-		g.release = g.following(arrival)
+	if g.Release+g.Window < arrival {
+		g.Release = g.following(arrival)
 	}
 }
 
 // following is the first release of the schedule that is due no sooner than that.
 func (g *group) following(due dispatch.Time) dispatch.Time {
-	late := due - g.window - g.release
-	if g.period == 0 {
-		return g.release + late
+	late := due - g.Window - g.Release
+	if g.Period == 0 {
+		return g.Release + late
 	}
-	return g.release + (late+g.period-1)/g.period*g.period
+	return g.Release + (late+g.Period-1)/g.Period*g.Period
 }
 
 // openDue is when the open batch is due: one window after its first request, and
@@ -44,33 +44,33 @@ func (g *group) following(due dispatch.Time) dispatch.Time {
 // first request came later. The executor of a batch is free in time for the one
 // that follows it there only if batches start by then.
 func (g *group) openDue() dispatch.Time {
-	return min(g.release+g.spare(), g.queue.at(g.closed).Arrival) + g.window
+	return min(g.Release+g.spare(), g.Queue.at(g.Closed).Arrival) + g.Window
 }
 
 // spare is how long after its due date by the schedule a batch may start without
 // delay to those that follow. A shared device has none: it must not be needed
 // more than once in a period.
 func (g *group) spare() dispatch.Time {
-	if g.shared {
+	if g.Shared {
 		return 0
 	}
-	return max(0, dispatch.Time(g.ups)*g.period-g.durations[g.batch-1])
+	return max(0, dispatch.Time(g.Ups)*g.Period-g.Durations[g.Batch-1])
 }
 
 // add puts a request into the open batch, or opens one with it. A group that a
 // burst pushes ahead owes at most one period, so that the burst is not paid for
 // later.
 func (g *group) add(r dispatch.Request, now dispatch.Time) {
-	if g.queue.n == 0 {
-		g.since = now
+	if g.Queue.N == 0 {
+		g.Since = now
 	}
 	if !g.open() {
-		g.release = min(g.release, r.Arrival+g.period)
+		g.Release = min(g.Release, r.Arrival+g.Period)
 	}
-	if g.queue.insert(r) < g.closed {
-		g.closed++
+	if g.Queue.insert(r) < g.Closed {
+		g.Closed++
 	}
-	if g.queue.n-g.closed >= g.batch {
+	if g.Queue.N-g.Closed >= g.Batch {
 		g.shut(g.closeAt(now, false))
 	}
 }
@@ -79,18 +79,18 @@ func (g *group) add(r dispatch.Request, now dispatch.Time) {
 // after it. On a shared device a batch that is full waits until it is due, or is
 // granted an early start.
 func (g *group) shut(due dispatch.Time) {
-	if g.closed == 0 {
-		g.hold = due
+	if g.Closed == 0 {
+		g.Hold = due
 	}
-	g.closed = g.queue.n
-	g.release += g.period
+	g.Closed = g.Queue.N
+	g.Release += g.Period
 }
 
 // remove takes a cancelled request out.
 func (g *group) remove(id dispatch.RequestID) bool {
-	i := g.queue.remove(id)
-	if i >= 0 && i < g.closed {
-		g.closed--
+	i := g.Queue.remove(id)
+	if i >= 0 && i < g.Closed {
+		g.Closed--
 	}
 	return i >= 0
 }
@@ -106,12 +106,12 @@ func (g *group) close(now dispatch.Time, free bool) {
 // long before a deadline as nearly every batch has lately taken.
 func (g *group) closeAt(now dispatch.Time, free bool) dispatch.Time {
 	at := g.openDue()
-	takes := g.durations[min(g.batch, g.queue.n)-1]
+	takes := g.Durations[min(g.Batch, g.Queue.N)-1]
 	if free {
-		takes = g.pace.Within(now, takes, freeClose)
+		takes = g.Pace.Within(now, takes, freeClose)
 	}
-	for i := g.closed; i < g.queue.n; i++ {
-		if d := g.queue.at(i).Deadline; d != 0 {
+	for i := g.Closed; i < g.Queue.N; i++ {
+		if d := g.Queue.at(i).Deadline; d != 0 {
 			at = min(at, d-takes)
 		}
 	}
@@ -123,16 +123,16 @@ func (g *group) closeAt(now dispatch.Time, free bool) dispatch.Time {
 // for its device and for nothing else; stolen says that an executor of another group may
 // take what waits here when it closes.
 func (g *group) wake(now, need dispatch.Time, free, stolen bool) dispatch.Time {
-	at := g.queue.lateAt(need)
-	if len(g.idle) == 0 {
+	at := g.Queue.lateAt(need)
+	if len(g.Idle) == 0 {
 		if stolen && g.open() {
 			at = min(at, g.closeAt(now, free))
 		}
 		return at
 	}
-	at = min(at, g.again)
-	if g.closed > 0 && !free {
-		at = min(at, g.hold)
+	at = min(at, g.Again)
+	if g.Closed > 0 && !free {
+		at = min(at, g.Hold)
 	}
 	if g.open() {
 		at = min(at, g.closeAt(now, free))
@@ -144,7 +144,7 @@ func (g *group) wake(now, need dispatch.Time, free, stolen bool) dispatch.Time {
 // within some eight batches.
 func (g *group) learn(over dispatch.Time) {
 	const weight = 8
-	g.delay += (max(0, over) - g.delay) / weight
+	g.Delay += (max(0, over) - g.Delay) / weight
 }
 
 // without removes one executor and keeps the order of the others.
@@ -160,32 +160,32 @@ func without(ids []dispatch.ExecutorID, id dispatch.ExecutorID) []dispatch.Execu
 // fifo is a ring of requests in the order of their virtual arrivals; of equal
 // ones, the first to come stands first. It grows and never shrinks.
 type fifo struct {
-	buf  []dispatch.Request // length is a power of two
-	head int
-	n    int
+	Buf  []dispatch.Request // length is a power of two
+	Head int
+	N    int
 
 	// earliest is no later than any deadline in the ring. It may be the
 	// deadline of a request that has left; the next look corrects it.
-	earliest dispatch.Time
+	Earliest dispatch.Time
 }
 
 func (q *fifo) at(i int) *dispatch.Request {
-	return &q.buf[(q.head+i)&(len(q.buf)-1)]
+	return &q.Buf[(q.Head+i)&(len(q.Buf)-1)]
 }
 
 // insert puts the request in its place and returns its position.
 func (q *fifo) insert(r dispatch.Request) int {
-	if q.n == len(q.buf) {
+	if q.N == len(q.Buf) {
 		q.grow()
 	}
-	if q.n == 0 {
-		q.earliest = never
+	if q.N == 0 {
+		q.Earliest = never
 	}
 	if r.Deadline != 0 {
-		q.earliest = min(q.earliest, r.Deadline)
+		q.Earliest = min(q.Earliest, r.Deadline)
 	}
-	i := q.n
-	q.n++
+	i := q.N
+	q.N++
 	for ; i > 0 && q.at(i-1).Arrival > r.Arrival; i-- {
 		*q.at(i) = *q.at(i - 1)
 	}
@@ -194,24 +194,24 @@ func (q *fifo) insert(r dispatch.Request) int {
 }
 
 func (q *fifo) grow() {
-	buf := make([]dispatch.Request, max(16, 2*len(q.buf)))
-	for i := range q.n {
+	buf := make([]dispatch.Request, max(16, 2*len(q.Buf)))
+	for i := range q.N {
 		buf[i] = *q.at(i)
 	}
-	q.buf, q.head = buf, 0
+	q.Buf, q.Head = buf, 0
 }
 
 // pop takes the first request; there must be one.
 func (q *fifo) pop() dispatch.Request {
 	r := *q.at(0)
-	q.head = (q.head + 1) & (len(q.buf) - 1)
-	q.n--
+	q.Head = (q.Head + 1) & (len(q.Buf) - 1)
+	q.N--
 	return r
 }
 
 // remove takes out the request of that name and returns where it stood, or -1.
 func (q *fifo) remove(id dispatch.RequestID) int {
-	for i := range q.n {
+	for i := range q.N {
 		if q.at(i).ID == id {
 			q.removeAt(i)
 			return i
@@ -221,15 +221,15 @@ func (q *fifo) remove(id dispatch.RequestID) int {
 }
 
 func (q *fifo) removeAt(i int) {
-	for ; i < q.n-1; i++ {
+	for ; i < q.N-1; i++ {
 		*q.at(i) = *q.at(i + 1)
 	}
-	q.n--
+	q.N--
 }
 
 // drain moves everything to the end of out.
 func (q *fifo) drain(out []dispatch.Request) []dispatch.Request {
-	for q.n > 0 {
+	for q.N > 0 {
 		out = append(out, q.pop())
 	}
 	return out
@@ -238,10 +238,10 @@ func (q *fifo) drain(out []dispatch.Request) []dispatch.Request {
 // lateAt is the first instant at which some request may have become late, when
 // running it takes need.
 func (q *fifo) lateAt(need dispatch.Time) dispatch.Time {
-	if q.n == 0 || q.earliest == never {
+	if q.N == 0 || q.Earliest == never {
 		return never
 	}
-	return q.earliest - need + 1
+	return q.Earliest - need + 1
 }
 
 // takeLate moves every request that would be late if it started now and took need to
@@ -250,13 +250,13 @@ func (q *fifo) takeLate(now, need dispatch.Time, waiting, closed *int, given []d
 	if now < q.lateAt(need) {
 		return given
 	}
-	q.earliest = never
+	q.Earliest = never
 	kept := 0
 	was := 0
 	if closed != nil {
 		was = *closed
 	}
-	for i, n := 0, q.n; i < n; i++ {
+	for i, n := 0, q.N; i < n; i++ {
 		r := *q.at(i)
 		if late(&r, now, need) {
 			given = append(given, r)
@@ -267,12 +267,12 @@ func (q *fifo) takeLate(now, need dispatch.Time, waiting, closed *int, given []d
 			continue
 		}
 		if r.Deadline != 0 {
-			q.earliest = min(q.earliest, r.Deadline)
+			q.Earliest = min(q.Earliest, r.Deadline)
 		}
 		*q.at(kept) = r
 		kept++
 	}
-	q.n = kept
+	q.N = kept
 	return given
 }
 
@@ -286,18 +286,18 @@ func late(r *dispatch.Request, now, need dispatch.Time) bool {
 // executors that idle.
 func (p *tc) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "tc: %d waiting\n", p.waiting)
-	for i := range p.groups {
-		g := &p.groups[i]
+	fmt.Fprintf(&b, "tc: %d waiting\n", p.Waiting)
+	for i := range p.Groups {
+		g := &p.Groups[i]
 		fmt.Fprintf(&b, "  group %d (batch %d): %d of %d executors idle, %d closed, %d open",
-			i, g.batch, len(g.idle), g.ups, g.closed, g.queue.n-g.closed)
+			i, g.Batch, len(g.Idle), g.Ups, g.Closed, g.Queue.N-g.Closed)
 		if g.open() {
-			fmt.Fprintf(&b, ", closes at %v", g.closeAt(p.now, p.free()))
+			fmt.Fprintf(&b, ", closes at %v", g.closeAt(p.Now, p.free()))
 		}
 		b.WriteByte('\n')
 	}
-	if p.orphans.n > 0 {
-		fmt.Fprintf(&b, "  %d wait for an executor\n", p.orphans.n)
+	if p.Orphans.N > 0 {
+		fmt.Fprintf(&b, "  %d wait for an executor\n", p.Orphans.N)
 	}
 	return b.String()
 }

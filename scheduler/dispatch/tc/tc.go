@@ -128,72 +128,72 @@ func (g Group) MonotoneDurations() []time.Duration {
 
 // tc is the batch-aware dispatch policy: see New.
 type tc struct {
-	groups  []group
-	execs   []executor // by ExecutorID
-	orphans fifo       // waiting while no executor is up anywhere
-	early   fifo       // come before their virtual arrival; see admitEarly
-	max     int
-	starts  EarlyStart
-	void    dispatch.Time  // until when the promise is
-	trial   dispatch.Time  // until when being late does not void it again
-	meter   dispatch.Meter // of arrivals
-	asks    bool           // the driver answers Ask
+	Groups  []group
+	Execs   []executor // by ExecutorID
+	Orphans fifo       // waiting while no executor is up anywhere
+	Early   fifo       // come before their virtual arrival; see admitEarly
+	Max     int
+	Starts  EarlyStart
+	Void    dispatch.Time  // until when the promise is
+	Trial   dispatch.Time  // until when being late does not void it again
+	Meter   dispatch.Meter // of arrivals
+	Asks    bool           // the driver answers Ask
 
-	declared float64 // requests per second that the promise is for; 0 if unknown
-	below    dispatch.Time
-	full     int     // requests of the largest batch
-	standing float64 // exponential mean of whether more than that waited, over below
+	Declared float64 // requests per second that the promise is for; 0 if unknown
+	Below    dispatch.Time
+	Full     int     // requests of the largest batch
+	Standing float64 // exponential mean of whether more than that waited, over below
 
 	// One question is open at a time. The groups after the one that asked are looked at when
 	// the answer has come, so that they see what came of it.
-	question dispatch.Action // Ask; none where Act is 0
-	answer   dispatch.Event  // Granted or Refused, while the group that asked is looked at; none where Kind is 0
-	cursor   int             // the group to go on with
-	again    bool            // a group could not ask because a question was open
-	together bool            // several requests have come in this instant that are decided on together
+	Question dispatch.Action // Ask; none where Act is 0
+	Answer   dispatch.Event  // Granted or Refused, while the group that asked is looked at; none where Kind is 0
+	Cursor   int             // the group to go on with
+	Again    bool            // a group could not ask because a question was open
+	Together bool            // several requests have come in this instant that are decided on together
 
-	now     dispatch.Time
-	armed   dispatch.Time        // the timer that the driver holds; never when none
-	waiting int                  // requests in all queues
-	missed  bool                 // a request was dropped as Late since voidIfBroken was called last
-	batch   []dispatch.RequestID `record:"-"`
-	spare   []dispatch.Request   `record:"-"`
-	given   []dispatch.Request   // given up, and not settled yet: in this step, or before in this instant where More follows
-	frees   []dispatch.Time      `record:"-"`
+	Now     dispatch.Time
+	Armed   dispatch.Time        // the timer that the driver holds; never when none
+	Waiting int                  // requests in all queues
+	Missed  bool                 // a request was dropped as Late since voidIfBroken was called last
+	batch   []dispatch.RequestID `json:"-"`
+	spare   []dispatch.Request   `json:"-"`
+	Given   []dispatch.Request   // given up, and not settled yet: in this step, or before in this instant where More follows
+	frees   []dispatch.Time      `json:"-"`
 }
 
 type group struct {
-	batch        int
-	window       dispatch.Time
-	period       dispatch.Time
-	durations    []dispatch.Time // by size; at least one, not falling
-	deadline     dispatch.Time
-	shared       bool // has a deadline, and its device is not its own
-	needs        dispatch.Reservation
-	reportedNeed dispatch.Time // when the driver knows that the device is next needed
+	Batch        int
+	Window       dispatch.Time
+	Period       dispatch.Time
+	Durations    []dispatch.Time // by size; at least one, not falling
+	Deadline     dispatch.Time
+	Shared       bool // has a deadline, and its device is not its own
+	Needs        dispatch.Reservation
+	ReportedNeed dispatch.Time // when the driver knows that the device is next needed
 
-	queue   fifo
-	closed  int           // leading requests of queue whose batch is full or due
-	release dispatch.Time // of the open batch, or of the next; see New
-	hold    dispatch.Time // when the first closed batch may start, on a shared device
-	again   dispatch.Time // when an early start may be asked for again; never when only an event tells
-	ups     int           // executors that are up
-	since   dispatch.Time // when requests began to wait, or a batch last left some behind
-	delay   dispatch.Time // smoothed time that batches took beyond their profile
-	pace    dispatch.Pace
-	idle    []dispatch.ExecutorID
+	Queue   fifo
+	Closed  int           // leading requests of queue whose batch is full or due
+	Release dispatch.Time // of the open batch, or of the next; see New
+	Hold    dispatch.Time // when the first closed batch may start, on a shared device
+	Again   dispatch.Time // when an early start may be asked for again; never when only an event tells
+	Ups     int           // executors that are up
+	Since   dispatch.Time // when requests began to wait, or a batch last left some behind
+	Delay   dispatch.Time // smoothed time that batches took beyond their profile
+	Pace    dispatch.Pace
+	Idle    []dispatch.ExecutorID
 }
 
 type executor struct {
-	up, busy bool
-	alone    bool // on its device
-	group    int32
-	begun    dispatch.Time
-	profiled dispatch.Time // duration of its batch by the profile
+	Up, Busy bool
+	Alone    bool // on its device
+	Group    int32
+	Begun    dispatch.Time
+	Profiled dispatch.Time // duration of its batch by the profile
 }
 
 // expected is when its batch should be done, by the profile.
-func (e *executor) expected() dispatch.Time { return e.begun + e.profiled }
+func (e *executor) expected() dispatch.Time { return e.Begun + e.Profiled }
 
 // New builds the throughput-cost dispatch of the Harpagon paper, section
 // III-B, as earliest-deadline-first cutting: batches of the groups' sizes are
@@ -221,24 +221,24 @@ func (e *executor) expected() dispatch.Time { return e.begun + e.profiled }
 // Groups with impossible values are mended to the nearest possible ones: a
 // batch below 1 counts as 1, negative times as 0.
 func New(o Options) dispatch.Policy {
-	p := &tc{max: o.MaxQueue, starts: o.Early, asks: o.Shared, declared: o.Rate, below: max(0, o.Below), armed: never, meter: dispatch.NewMeter(o.Rate)}
-	if p.max <= 0 {
-		p.max = DefaultMaxQueue
+	p := &tc{Max: o.MaxQueue, Starts: o.Early, Asks: o.Shared, Declared: o.Rate, Below: max(0, o.Below), Armed: never, Meter: dispatch.NewMeter(o.Rate)}
+	if p.Max <= 0 {
+		p.Max = DefaultMaxQueue
 	}
 	for _, g := range o.Groups {
-		p.groups = append(p.groups, newGroup(g))
-		p.full = max(p.full, g.Batch)
+		p.Groups = append(p.Groups, newGroup(g))
+		p.Full = max(p.Full, g.Batch)
 	}
 	return p
 }
 
 func newGroup(o Group) group {
-	g := group{batch: max(1, o.Batch), window: max(0, o.Window), period: max(0, o.Period), deadline: o.Deadline, shared: o.Deadline != 0, reportedNeed: needUnreported, again: never}
-	if g.period == 0 {
-		g.period = g.window
+	g := group{Batch: max(1, o.Batch), Window: max(0, o.Window), Period: max(0, o.Period), Deadline: o.Deadline, Shared: o.Deadline != 0, ReportedNeed: needUnreported, Again: never}
+	if g.Period == 0 {
+		g.Period = g.Window
 	}
-	g.durations = o.MonotoneDurations()
-	g.needs = dispatch.Reservation{Duration: g.durations[g.batch-1], Period: g.period, Deadline: g.deadline, Window: g.window}
+	g.Durations = o.MonotoneDurations()
+	g.Needs = dispatch.Reservation{Duration: g.Durations[g.Batch-1], Period: g.Period, Deadline: g.Deadline, Window: g.Window}
 	return g
 }
 
@@ -246,44 +246,44 @@ func newGroup(o Group) group {
 func (p *tc) Name() string { return "tc" }
 
 // Len is the number of requests that wait.
-func (p *tc) Len() int { return p.waiting }
+func (p *tc) Len() int { return p.Waiting }
 
 // Step takes one event and appends the actions that follow from it. What comes together is
 // decided together: the first of several items would start a batch of its own.
 func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	p.updateQueue(now)
-	p.now = max(p.now, now)
+	p.Now = max(p.Now, now)
 	p.batch = p.batch[:0]
 	before := len(out)
-	if p.armed <= p.now {
-		p.armed = never
+	if p.Armed <= p.Now {
+		p.Armed = never
 	}
 	out = p.update(ev, out)
 	if ev.More {
-		p.together = true
+		p.Together = true
 		return out
 	}
 	open := p.awaitsAnswer()
-	if p.answer.Kind == 0 {
-		p.cursor, p.again = 0, p.again && open
+	if p.Answer.Kind == 0 {
+		p.Cursor, p.Again = 0, p.Again && open
 	}
 	p.admitEarly()
-	p.given = p.orphans.takeLate(p.now, p.shortest(), &p.waiting, nil, p.given)
-	for p.cursor < len(p.groups) {
-		out = p.run(int32(p.cursor), out)
+	p.Given = p.Orphans.takeLate(p.Now, p.shortest(), &p.Waiting, nil, p.Given)
+	for p.Cursor < len(p.Groups) {
+		out = p.run(int32(p.Cursor), out)
 		if p.awaitsAnswer() && !open {
-			out = p.settle(p.cursor, out)
+			out = p.settle(p.Cursor, out)
 			p.noteDrops(out[before:])
-			return append(out, p.question)
+			return append(out, p.Question)
 		}
-		out = p.report(int32(p.cursor), p.release(p.answer, out))
-		p.answer = dispatch.Event{}
-		if p.cursor++; p.cursor == len(p.groups) && p.again && !open {
-			p.cursor, p.again = 0, false
+		out = p.report(int32(p.Cursor), p.release(p.Answer, out))
+		p.Answer = dispatch.Event{}
+		if p.Cursor++; p.Cursor == len(p.Groups) && p.Again && !open {
+			p.Cursor, p.Again = 0, false
 		}
 	}
-	out = p.settle(len(p.groups), out)
-	p.together = false
+	out = p.settle(len(p.Groups), out)
+	p.Together = false
 	p.noteDrops(out[before:])
 	p.voidIfBroken()
 	return p.arm(p.wake(), out)
@@ -312,43 +312,43 @@ func (p *tc) update(ev dispatch.Event, out []dispatch.Action) []dispatch.Action 
 
 // wake is when something is to be done without another event.
 func (p *tc) wake() dispatch.Time {
-	wake := min(p.orphans.lateAt(p.shortest()), p.earlyWake())
+	wake := min(p.Orphans.lateAt(p.shortest()), p.earlyWake())
 	free, stolen := p.free(), false
-	for i := range p.groups {
-		stolen = stolen || free && p.maySteal(&p.groups[i])
+	for i := range p.Groups {
+		stolen = stolen || free && p.maySteal(&p.Groups[i])
 	}
-	for i := range p.groups {
-		g := &p.groups[i]
-		wake = min(wake, g.wake(p.now, p.least(g), free, stolen))
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		wake = min(wake, g.wake(p.Now, p.least(g), free, stolen))
 	}
 	return wake
 }
 
 // free reports whether idle executors take what waits without regard to schedules.
 func (p *tc) free() bool {
-	return p.starts == EarlyAlways || p.starts == EarlyWithinPromise && p.now < p.void
+	return p.Starts == EarlyAlways || p.Starts == EarlyWithinPromise && p.Now < p.Void
 }
 
 // arm asks for a timer unless one that comes no later is set already.
 func (p *tc) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
-	if wake == never || p.armed <= wake {
+	if wake == never || p.Armed <= wake {
 		return out
 	}
-	p.armed = max(wake, p.now)
-	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.armed})
+	p.Armed = max(wake, p.Now)
+	return append(out, dispatch.Action{Act: dispatch.SetTimer, At: p.Armed})
 }
 
 func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	switch {
-	case late(&r, p.now, p.shortest()):
-		p.given = append(p.given, r)
+	case late(&r, p.Now, p.shortest()):
+		p.Given = append(p.Given, r)
 		return out
-	case p.waiting >= p.max || len(p.groups) == 0:
+	case p.Waiting >= p.Max || len(p.Groups) == 0:
 		return append(out, dispatch.Action{Act: dispatch.Drop, Request: r.ID, Reason: dispatch.Full})
 	}
-	p.waiting++
-	p.meter.Hit(p.now)
-	if r.Arrival > p.now {
+	p.Waiting++
+	p.Meter.Hit(p.Now)
+	if r.Arrival > p.Now {
 		p.waitEarly(r)
 		return out
 	}
@@ -361,28 +361,28 @@ func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action
 // the stream in the order and at the time of virtual arrivals, and the batches of
 // the module above come home as bursts, not always in order.
 func (p *tc) admitEarly() {
-	p.given = p.early.takeLate(p.now, p.shortest(), &p.waiting, nil, p.given)
-	for p.early.n > 0 && p.early.at(0).Arrival <= p.now {
-		p.assign(p.early.pop())
+	p.Given = p.Early.takeLate(p.Now, p.shortest(), &p.Waiting, nil, p.Given)
+	for p.Early.N > 0 && p.Early.at(0).Arrival <= p.Now {
+		p.assign(p.Early.pop())
 	}
 }
 
 // earlyWake is when the next of them is let in, or late.
 func (p *tc) earlyWake() dispatch.Time {
-	if p.early.n == 0 {
+	if p.Early.N == 0 {
 		return never
 	}
-	return min(p.early.at(0).Arrival, p.early.lateAt(p.shortest()))
+	return min(p.Early.at(0).Arrival, p.Early.lateAt(p.shortest()))
 }
 
 // assign gives the request to the batch that is due first.
 func (p *tc) assign(r dispatch.Request) {
 	i := p.choose(r.Arrival)
 	if i < 0 {
-		p.orphans.insert(r)
+		p.Orphans.insert(r)
 		return
 	}
-	p.groups[i].add(r, p.now)
+	p.Groups[i].add(r, p.Now)
 }
 
 // choose finds the group whose batch is to take a request of that virtual
@@ -393,15 +393,15 @@ func (p *tc) choose(arrival dispatch.Time) int {
 	p.restartSchedule(arrival)
 	best, early := -1, -1
 	var due dispatch.Time
-	for i := range p.groups {
-		g := &p.groups[i]
-		if g.ups == 0 {
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		if g.Ups == 0 {
 			continue
 		}
 		if d, ok := g.offer(arrival); ok && (best < 0 || d < due) {
 			best, due = i, d
 		}
-		if early < 0 || g.release < p.groups[early].release {
+		if early < 0 || g.Release < p.Groups[early].Release {
 			early = i
 		}
 	}
@@ -417,17 +417,17 @@ func (p *tc) restartSchedule(arrival dispatch.Time) {
 	if !p.fresh(arrival, -1) {
 		return
 	}
-	for i := range p.groups {
-		p.groups[i].release = arrival
+	for i := range p.Groups {
+		p.Groups[i].Release = arrival
 	}
 }
 
 // fresh reports whether the schedule would begin anew with a request that comes
 // then; what is open in group but is left out.
 func (p *tc) fresh(arrival dispatch.Time, but int32) bool {
-	for i := range p.groups {
-		g := &p.groups[i]
-		if g.ups > 0 && (g.open() && int32(i) != but || g.release > arrival) {
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		if g.Ups > 0 && (g.open() && int32(i) != but || g.Release > arrival) {
 			return false
 		}
 	}
@@ -435,66 +435,66 @@ func (p *tc) fresh(arrival dispatch.Time, but int32) bool {
 }
 
 func (p *tc) cancel(id dispatch.RequestID) {
-	if p.orphans.remove(id) >= 0 || p.early.remove(id) >= 0 {
-		p.waiting--
+	if p.Orphans.remove(id) >= 0 || p.Early.remove(id) >= 0 {
+		p.Waiting--
 		return
 	}
-	p.given = slices.DeleteFunc(p.given, func(r dispatch.Request) bool { return r.ID == id }) // late, and not decided on yet
-	for i := range p.groups {
-		if p.groups[i].remove(id) {
-			p.waiting--
+	p.Given = slices.DeleteFunc(p.Given, func(r dispatch.Request) bool { return r.ID == id }) // late, and not decided on yet
+	for i := range p.Groups {
+		if p.Groups[i].remove(id) {
+			p.Waiting--
 			return
 		}
 	}
 }
 
 func (p *tc) executorUp(id dispatch.ExecutorID, at int32, alone bool) {
-	if id < 0 || int(at) >= len(p.groups) || at < 0 {
+	if id < 0 || int(at) >= len(p.Groups) || at < 0 {
 		return
 	}
-	for int(id) >= len(p.execs) {
-		p.execs = append(p.execs, executor{})
+	for int(id) >= len(p.Execs) {
+		p.Execs = append(p.Execs, executor{})
 	}
-	if p.execs[id].up {
+	if p.Execs[id].Up {
 		p.executorGone(id)
 	}
-	p.execs[id] = executor{up: true, alone: alone, group: at}
-	g := &p.groups[at]
-	g.ups++
-	g.idle = append(g.idle, id)
-	g.reportedNeed = needUnreported
+	p.Execs[id] = executor{Up: true, Alone: alone, Group: at}
+	g := &p.Groups[at]
+	g.Ups++
+	g.Idle = append(g.Idle, id)
+	g.ReportedNeed = needUnreported
 	p.share(at)
-	p.adopt(&p.orphans)
+	p.adopt(&p.Orphans)
 }
 
 func (p *tc) executorFree(id dispatch.ExecutorID, took dispatch.Time) {
-	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up || !p.execs[id].busy {
+	if id < 0 || int(id) >= len(p.Execs) || !p.Execs[id].Up || !p.Execs[id].Busy {
 		return
 	}
-	e := &p.execs[id]
-	e.busy = false
-	g := &p.groups[e.group]
-	g.learn(p.now - e.expected())
-	g.pace.Learn(p.now, e.profiled, took, p.now-e.begun)
-	g.idle = append(g.idle, id)
+	e := &p.Execs[id]
+	e.Busy = false
+	g := &p.Groups[e.Group]
+	g.learn(p.Now - e.expected())
+	g.Pace.Learn(p.Now, e.Profiled, took, p.Now-e.Begun)
+	g.Idle = append(g.Idle, id)
 }
 
 func (p *tc) executorGone(id dispatch.ExecutorID) {
-	if id < 0 || int(id) >= len(p.execs) || !p.execs[id].up {
+	if id < 0 || int(id) >= len(p.Execs) || !p.Execs[id].Up {
 		return
 	}
-	at := p.execs[id].group
-	g := &p.groups[at]
-	p.execs[id] = executor{}
+	at := p.Execs[id].Group
+	g := &p.Groups[at]
+	p.Execs[id] = executor{}
 	p.share(at)
-	if p.awaitsAnswer() && p.question.Executor == id {
-		p.question = dispatch.Action{}
+	if p.awaitsAnswer() && p.Question.Executor == id {
+		p.Question = dispatch.Action{}
 	}
-	g.ups--
-	g.idle = without(g.idle, id)
-	if g.ups == 0 {
-		g.closed = 0
-		p.adopt(&g.queue)
+	g.Ups--
+	g.Idle = without(g.Idle, id)
+	if g.Ups == 0 {
+		g.Closed = 0
+		p.adopt(&g.Queue)
 	}
 }
 
@@ -508,19 +508,19 @@ func (p *tc) adopt(q *fifo) {
 
 // run gives up what is late in a group and starts what may start.
 func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
-	g := &p.groups[at]
-	p.given = g.queue.takeLate(p.now, p.least(g), &p.waiting, &g.closed, p.given)
-	g.close(p.now, p.free())
-	g.again = never
-	for len(g.idle) > 0 {
+	g := &p.Groups[at]
+	p.Given = g.Queue.takeLate(p.Now, p.least(g), &p.Waiting, &g.Closed, p.Given)
+	g.close(p.Now, p.free())
+	g.Again = never
+	for len(g.Idle) > 0 {
 		from := len(p.batch)
 		started, due := false, dispatch.Time(0)
 		switch {
 		case p.free():
 			started = p.takeFree(at)
-		case g.closed > 0 && p.mayStart(g):
-			if g.shared {
-				due = g.hold + g.deadline
+		case g.Closed > 0 && p.mayStart(g):
+			if g.Shared {
+				due = g.Hold + g.Deadline
 			}
 			if p.takeDue(g); len(p.batch) == from {
 				continue // all that was due turned out late
@@ -532,7 +532,7 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 		if !started {
 			break
 		}
-		g.since = p.now
+		g.Since = p.Now
 		out = p.launch(at, from, out)
 		out[len(out)-1].Due = due
 	}
@@ -541,40 +541,40 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 
 // launch starts what stands in p.batch from that place on, on an idle executor.
 func (p *tc) launch(at int32, from int, out []dispatch.Action) []dispatch.Action {
-	g := &p.groups[at]
-	id := g.idle[0]
-	g.idle = g.idle[:copy(g.idle, g.idle[1:])]
-	e := &p.execs[id]
-	e.busy, e.begun, e.profiled = true, p.now, g.durations[len(p.batch)-from-1]
+	g := &p.Groups[at]
+	id := g.Idle[0]
+	g.Idle = g.Idle[:copy(g.Idle, g.Idle[1:])]
+	e := &p.Execs[id]
+	e.Busy, e.Begun, e.Profiled = true, p.Now, g.Durations[len(p.batch)-from-1]
 	return append(out, dispatch.Action{Act: dispatch.Start, Executor: id, Group: at, Batch: p.batch[from:len(p.batch):len(p.batch)]})
 }
 
 // takeDue moves the oldest requests of the group, up to one batch, to p.batch, and gives
 // up what would be late in it: a batch is smaller where its first request needs that.
 func (p *tc) takeDue(g *group) {
-	drop, size := p.cut(g, g.queue.n, p.planned)
+	drop, size := p.cut(g, g.Queue.N, p.planned)
 	for range drop {
-		p.given = append(p.given, p.pop(g))
+		p.Given = append(p.Given, p.pop(g))
 	}
 	if size > 0 {
-		p.take(g, size, p.now+g.durations[size-1])
+		p.take(g, size, p.Now+g.Durations[size-1])
 	}
-	g.hold += g.period // the next one's, if there is one
+	g.Hold += g.Period // the next one's, if there is one
 }
 
 // least is the time that a batch of one needs in the group.
 func (p *tc) least(g *group) dispatch.Time {
 	if p.free() {
-		return g.pace.Of(p.now, g.durations[0])
+		return g.Pace.Of(p.Now, g.Durations[0])
 	}
-	return g.durations[0]
+	return g.Durations[0]
 }
 
 // shortest is the least time that any request needs on a device.
 func (p *tc) shortest() dispatch.Time {
 	least := never
-	for i := range p.groups {
-		least = min(least, p.least(&p.groups[i]))
+	for i := range p.Groups {
+		least = min(least, p.least(&p.Groups[i]))
 	}
 	if least == never {
 		return 0

@@ -198,18 +198,18 @@ func (d *driver) start(a dispatch.Action) {
 // moment that something will be.
 func (d *driver) idleExecutorsLeaveNothingDue() {
 	p := d.p.(*tc)
-	for i := range p.groups {
-		g := &p.groups[i]
-		require.GreaterOrEqual(d.t, g.closed, 0)
-		require.LessOrEqual(d.t, g.closed, g.queue.n)
-		require.Less(d.t, g.queue.n-g.closed, g.batch, "a full batch is open")
-		if g.ups == 0 {
-			require.Zero(d.t, g.queue.n, "requests wait in a group without executors")
+	for i := range p.Groups {
+		g := &p.Groups[i]
+		require.GreaterOrEqual(d.t, g.Closed, 0)
+		require.LessOrEqual(d.t, g.Closed, g.Queue.N)
+		require.Less(d.t, g.Queue.N-g.Closed, g.Batch, "a full batch is open")
+		if g.Ups == 0 {
+			require.Zero(d.t, g.Queue.N, "requests wait in a group without executors")
 		}
-		if len(g.idle) == 0 || g.queue.n == 0 {
+		if len(g.Idle) == 0 || g.Queue.N == 0 {
 			continue
 		}
-		require.Zero(d.t, g.closed, "a batch waits beside an idle executor")
+		require.Zero(d.t, g.Closed, "a batch waits beside an idle executor")
 		require.Greater(d.t, g.closeAt(0, false), d.now)
 		require.LessOrEqual(d.t, d.timer, g.closeAt(0, false), "nobody will wake the group")
 	}
@@ -371,7 +371,7 @@ func TestFifoEqualsASortedSlice(t *testing.T) {
 					twin = slices.Delete(twin, i, i+1)
 				}
 			}
-			require.Equal(t, len(twin), q.n)
+			require.Equal(t, len(twin), q.N)
 			for i := range twin {
 				require.Equal(t, twin[i], *q.at(i))
 			}

@@ -91,7 +91,7 @@ func TestGivesUpOnceWhatComesLateWithOthers(t *testing.T) {
 func TestBatchesThatVaryAreStartedSooner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := New(Options{Early: EarlyAlways, Groups: []Group{{Batch: 4, Window: 1000 * ms, Duration: 16 * ms, Durations: []dispatch.Time{10 * ms, 12 * ms, 14 * ms, 16 * ms}}}}).(*tc)
-		g, now := &p.groups[0], dispatch.Time(0)
+		g, now := &p.Groups[0], dispatch.Time(0)
 		varies := rapid.Bool().Draw(t, "varies")
 		for i := range rapid.IntRange(2, 30).Draw(t, "batches") {
 			took := 16 * ms
@@ -99,16 +99,16 @@ func TestBatchesThatVaryAreStartedSooner(t *testing.T) {
 				took += dispatch.Time(2*(i%2)-1) * 2 * ms
 			}
 			now += 20 * ms
-			g.pace.Learn(now, 16*ms, took, took)
+			g.Pace.Learn(now, 16*ms, took, took)
 		}
-		p.now = now
+		p.Now = now
 		n := rapid.IntRange(1, 4).Draw(t, "waiting")
 		due := now + dispatch.Time(rapid.IntRange(10, 30).Draw(t, "left"))*ms
 		for i := range n {
-			g.queue.insert(dispatch.Request{ID: dispatch.RequestID(i), Arrival: now, Deadline: due})
+			g.Queue.insert(dispatch.Request{ID: dispatch.RequestID(i), Arrival: now, Deadline: due})
 		}
 		before, closes := g.closeAt(now, false), g.closeAt(now, true)
-		first := g.queue.at(0)
+		first := g.Queue.at(0)
 		sure, lately := p.sized(g, first, n, p.surely), p.sized(g, first, n, p.lately)
 		_, size := p.cut(g, n, p.lately)
 		assert.LessOrEqual(t, sure, lately)
