@@ -77,7 +77,7 @@ func (g *Gateway) function(ctx context.Context, d *functions.Deployment, mustAns
 				f.inputs = m.Inputs
 			}
 		case mustAnswer && !errors.Is(err, serverless.ErrUnknown):
-			return nil, fmt.Errorf("gateway: function %q cannot be reached: %w; is the provider there? harpagon provider stands in for one on this machine", d.Function.Name, err)
+			return nil, fmt.Errorf("gateway: function %q cannot be reached: %w; is the provider there? examples/functions stands in for one on this machine", d.Function.Name, err)
 		}
 		f.executors = append(f.executors, g.caller(f, i, name, t))
 		f.groups = append(f.groups, functions.GroupMeasures{Name: name, Errors: map[string]int64{}})

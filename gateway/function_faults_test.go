@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -192,7 +193,7 @@ func (noNetwork) RoundTrip(*http.Request) (*http.Response, error) {
 func TestRequestsLeaveAtTheirTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deploy(t, 1)
-		g := serveFunction(t, Options{}, d, host(t, serverless.Options{ColdStart: -1, Steady: true}))
+		g := serveFunction(t, Options{}, d, host(t, provider.Options{ColdStart: -1, Steady: true}))
 		plan := d.Function.Plan
 		require.Len(t, plan.Groups, 1)
 		r, err := g.Infer(t.Context(), askOf("hasty", 1, 2))
@@ -252,7 +253,7 @@ func TestCallersWhoLeave(t *testing.T) {
 
 func TestDeadlinesOfFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := serveFunction(t, Options{}, deploy(t, 1), host(t, serverless.Options{ColdStart: -1, Steady: true}))
+		g := serveFunction(t, Options{}, deploy(t, 1), host(t, provider.Options{ColdStart: -1, Steady: true}))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // less than a request takes
 		defer cancel()
 		_, err := g.Infer(ctx, askOf("calm", 1, 2))
@@ -333,7 +334,7 @@ func TestWrongRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []RequestInfo
 		o := Options{MaxInFlight: 1, Observer: Observer{RequestEnd: func(i RequestInfo) { told = append(told, i) }}}
-		g := serveFunction(t, o, deploy(t, 1), host(t, serverless.Options{}))
+		g := serveFunction(t, o, deploy(t, 1), host(t, provider.Options{}))
 		for want, q := range map[string]*wire.InferRequest{
 			`"nobody/x" is not served`:                   {Pipeline: "nobody/x"},
 			"ask as one of net/hasty, net/calm":          {Pipeline: "net"},
@@ -355,7 +356,7 @@ func TestWrongRequests(t *testing.T) {
 		assert.ErrorContains(t, err, `no output "nothing"`)
 		codes := map[wire.Code]int{}
 		o.Observer = Observer{}
-		for code, n := range crowd(serveFunction(t, o, deploy(t, 1), host(t, serverless.Options{})), 5) {
+		for code, n := range crowd(serveFunction(t, o, deploy(t, 1), host(t, provider.Options{})), 5) {
 			codes[code] += n
 		}
 		assert.Equal(t, 4, codes[wire.CodeOverloaded])
@@ -391,7 +392,7 @@ func TestRequestsThatDoNotFitTogether(t *testing.T) {
 // TestInstallMovesWhatWaits changes plans under load: nothing is lost.
 func TestInstallMovesWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := serveFunction(t, Options{}, deploy(t, 1, patient), host(t, serverless.Options{ColdStart: -1}))
+		g := serveFunction(t, Options{}, deploy(t, 1, patient), host(t, provider.Options{ColdStart: -1}))
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		var sent atomic.Int64
@@ -443,7 +444,7 @@ func TestApplicationsThatGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waiting := deploy(t, 1, patient)
 		waiting.Function.Plan.Groups[0].Applications[1].Timeout = 5 * time.Second
-		g := serveFunction(t, Options{}, waiting, host(t, serverless.Options{ColdStart: -1}))
+		g := serveFunction(t, Options{}, waiting, host(t, provider.Options{ColdStart: -1}))
 		done := make(chan error, 1)
 		go func() {
 			_, err := g.Infer(context.Background(), askOf("calm", 1, 2))
@@ -507,7 +508,7 @@ func TestRemoveWaits(t *testing.T) {
 func TestMeasuresTravel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := deploy(t, 3)
-		g := serveFunction(t, Options{}, d, host(t, serverless.Options{}))
+		g := serveFunction(t, Options{}, d, host(t, provider.Options{}))
 		_, err := g.Infer(t.Context(), askOf("calm", 1, 2))
 		require.NoError(t, err)
 		raw, err := json.Marshal(d)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -74,7 +74,7 @@ func figuresOf(t *testing.T, policy, billing string, cold, span time.Duration, l
 	if start == 0 {
 		start = -1
 	}
-	h, err := serverless.New(serverless.Options{Problems: []functions.Problem{problem}, ColdStart: start, Seed: 1})
+	h, err := provider.New(provider.Options{Problems: []functions.Problem{problem}, ColdStart: start, Seed: 1})
 	require.NoError(t, err)
 	defer h.Close()
 	answers = h

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -30,7 +31,7 @@ func managedFunctions(t *testing.T) {
 		}
 	}
 	loads := [][2]float64{{2, 3}, {40, 60}, {120, 160}, {2, 3}}
-	h := host(t, serverless.Options{ColdStart: 800 * time.Millisecond, Seed: 1}, rates(1, 1))
+	h := host(t, provider.Options{ColdStart: 800 * time.Millisecond, Seed: 1}, rates(1, 1))
 	g := recorded(t, Options{Invoker: invoker(h), Margin: -1})
 	defer g.Close()
 	ctx := context.Background()

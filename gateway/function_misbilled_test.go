@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/pipelines"
 )
 
@@ -18,7 +18,7 @@ func TestProviderBillsOtherwise(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := deploy(t, 1)
-				h := host(t, serverless.Options{ColdStart: -1, Seed: 1}, func(_ *pipelines.Function, p *pipelines.Provider) { p.Billing = billing })
+				h := host(t, provider.Options{ColdStart: -1, Seed: 1}, func(_ *pipelines.Function, p *pipelines.Provider) { p.Billing = billing })
 				g := serveFunction(t, Options{Margin: -1}, d, h)
 				askBoth(t, g, [2]float64{40, 60}, 10*time.Second, 1)
 				m := measured(g)

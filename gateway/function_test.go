@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/executors/emulated"
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
@@ -97,13 +98,13 @@ func invoker(h http.Handler) *serverless.Invoker {
 const cloudAddress = "http://127.0.0.1:1"
 
 // host runs the provider of this repository.
-func host(t testing.TB, o serverless.Options, change ...func(*pipelines.Function, *pipelines.Provider)) *serverless.Host {
+func host(t testing.TB, o provider.Options, change ...func(*pipelines.Function, *pipelines.Provider)) *provider.Host {
 	f, cloud := quick(cloudAddress)
 	for _, c := range change {
 		c(&f, &cloud)
 	}
 	o.Problems = []functions.Problem{{Function: f, Provider: cloud}}
-	h, err := serverless.New(o)
+	h, err := provider.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
@@ -130,7 +131,7 @@ func askOf(application string, a, b float32) *wire.InferRequest {
 func TestServesPoissonArrivals(t *testing.T) { synctest.Test(t, servePoissonArrivals) }
 
 func servePoissonArrivals(t *testing.T) {
-	h := host(t, serverless.Options{ColdStart: time.Millisecond, Seed: 1})
+	h := host(t, provider.Options{ColdStart: time.Millisecond, Seed: 1})
 	d := deploy(t, 1)
 	var told struct{ begin, end, calls, installs atomic.Int64 }
 	g := serveFunction(t, Options{Observer: Observer{

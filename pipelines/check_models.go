@@ -69,7 +69,7 @@ func orPlace(v *validator, path, attribute string) string {
 func CheckServable(doc *Document) error {
 	for _, f := range doc.Functions {
 		if p := doc.Provider(f.Provider); p != nil && p.URL == "" {
-			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start harpagon provider to stand in for it on this machine", p.Name, f.Name)
+			return fmt.Errorf("provider %q has no url, so function %q can be planned and not served; add one, such as url = \"http://127.0.0.1:9100/v2/models/{function}-{platform}-{size}\", and start examples/functions to stand in for it on this machine", p.Name, f.Name)
 		}
 	}
 	return nil

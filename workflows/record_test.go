@@ -20,9 +20,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/emulated"
-	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/executors/steps"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
@@ -198,7 +198,7 @@ func (r recorder) function(ctx context.Context) {
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { answers.ServeHTTP(w, q) }))
 	defer at.Close()
 	spec := functionSpec(at.URL, 10)
-	cloud, err := serverless.New(serverless.Options{Problems: []functions.Problem{{Function: *spec.Function, Provider: *spec.Provider}}, ColdStart: -1})
+	cloud, err := provider.New(provider.Options{Problems: []functions.Problem{{Function: *spec.Function, Provider: *spec.Provider}}, ColdStart: -1})
 	require.NoError(r, err)
 	defer cloud.Close()
 	answers = cloud

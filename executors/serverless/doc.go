@@ -1,27 +1,4 @@
-// Package serverless calls functions at a provider, creates and measures them, and stands
-// in for a provider on one machine.
-//
-// # A stand-in for a provider
-//
-// A Host stands in for a cloud that runs functions: for examples, tests and trials. It answers the Open Inference Protocol at the
-// addresses that a provider's URL template makes, and bills as the declaration
-// says.
-//
-// A function of one size runs in instances. Each runs one batch at a time; a
-// call that finds none idle starts one more, which is a cold start, up to a
-// limit, beyond which calls are refused with status 429. An instance that idles
-// for long enough is gone.
-//
-// How long a batch takes is drawn from the function's profile (PaceProfile):
-// around the average, with the maximum as the 99th percentile and cut off there,
-// as the planner's model has it. Where the function has a model, an engine
-// computes the answer and the instance waits out the rest. PaceShare takes the
-// engine's own time instead, and stretches it to the share of a core that a CPU
-// function has, as a scheduler that lets it run for a part of every period
-// would.
-//
-// The answer's header Server-Timing tells the time that is billed, and that of a
-// cold start, which is not. GET /billing is the bill as JSON.
+// Package serverless calls functions at a provider, creates and measures them.
 //
 // # Calling
 //
@@ -61,7 +38,7 @@
 // traffic moves to them and after it has left.
 //
 // It is how a provider is told. Hook is one over HTTP, for any cloud in
-// front of which somebody puts a few lines that translate; harpagon provider answers
+// front of which somebody puts a few lines that translate; examples/functions answers
 // it on this machine, and its host is a Provisioner itself, for programs that have it
 // inside. Ensure brings a provider to what is wanted, by any of them. It may be
 // repeated: what is there already is left alone.

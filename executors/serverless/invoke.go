@@ -232,8 +232,8 @@ func (o *Outcome) fail(kind Kind, code wire.Code, format string, args ...any) {
 	o.Kind, o.Err = kind, wire.Errorf(code, "", format, args...)
 }
 
-// headerCharge is the header in which a provider may say what it asks for a call.
-const headerCharge = "Harpagon-Charge"
+// HeaderCharge is the header in which a provider may say what it asks for a call.
+const HeaderCharge = "Harpagon-Charge"
 
 // never is what attempt says of a call that must not be sent again.
 const never = -1
@@ -316,7 +316,7 @@ func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
 	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)
-	if money, err := strconv.ParseFloat(h.Get(headerCharge), 64); err == nil && money >= 0 && !math.IsInf(money, 1) {
+	if money, err := strconv.ParseFloat(h.Get(HeaderCharge), 64); err == nil && money >= 0 && !math.IsInf(money, 1) {
 		out.Charged, out.Told = money, true
 	}
 	timing, told := serverTiming(h)

@@ -145,8 +145,8 @@ type List struct {
 	Functions []Function `json:"functions"`
 }
 
-// written is a function as it goes over the wire.
-func written(d Described) Function {
+// Written is a function as it goes over the wire.
+func (d Described) Written() Function {
 	return Function{
 		Name: d.Name, Function: d.Function, Platform: d.Platform, VCPU: d.VCPU, GPUMemory: d.GPUMemory, Memory: d.Host,
 		Batch: d.Batch, Concurrency: d.Concurrency, Warm: d.Warm, State: d.State, Reason: d.Reason,
@@ -215,7 +215,7 @@ func (h *Hook) Create(ctx context.Context, m functions.Managed) error { return h
 
 // Resize sends the function as it shall be.
 func (h *Hook) Resize(ctx context.Context, m functions.Managed) error {
-	body, err := json.Marshal(written(Described{Managed: m}))
+	body, err := json.Marshal(Described{Managed: m}.Written())
 	if err != nil {
 		return err
 	}

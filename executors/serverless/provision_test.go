@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -46,7 +47,7 @@ func TestHook(t *testing.T) {
 		Name: "f", Provider: "cloud", Applications: []pipelines.Application{{Name: "a", SLO: time.Second, Rate: 1}},
 		Profile: pipelines.FunctionProfile{CPU: []pipelines.CPUCurves{{Batch: 1, Avg: pipelines.Curve{Alpha: 0.001, Beta: 1}, Max: pipelines.Curve{Alpha: 0.001, Beta: 1}}}},
 	}
-	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{{Function: f, Provider: p}}, ColdStart: -1, Token: "secret"})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{{Function: f, Provider: p}}, ColdStart: -1, Token: "secret"})
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host

@@ -1,4 +1,4 @@
-package serverless
+package serverless_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/examples/functions/provider"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
@@ -38,7 +40,7 @@ func known() functions.Problem {
 }
 
 // serveSurvey runs a provider and puts its address into the problem.
-func serveSurvey(t *testing.T, p *functions.Problem, around func(http.Handler) http.Handler) *Host {
+func serveSurvey(t *testing.T, p *functions.Problem, around func(http.Handler) http.Handler) *provider.Host {
 	var handler http.Handler = http.NotFoundHandler()
 	var mu sync.Mutex
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +51,7 @@ func serveSurvey(t *testing.T, p *functions.Problem, around func(http.Handler) h
 	}))
 	t.Cleanup(s.Close)
 	p.Provider.URL = s.URL + "/v2/models/{function}-{platform}-{size}"
-	host, err := New(Options{Problems: []functions.Problem{*p}, Steady: true, ColdStart: 3 * time.Millisecond})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{*p}, Steady: true, ColdStart: 3 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = host.Close() })
 	mu.Lock()
@@ -65,10 +67,10 @@ func TestModelIsFoundByCalls(t *testing.T) {
 	serveSurvey(t, &p, nil)
 	asked := p
 	asked.Function.Profile = pipelines.FunctionProfile{} // it is what is looked for
-	i := NewInvoker(InvokerOptions{})
+	i := serverless.NewInvoker(serverless.InvokerOptions{})
 	defer i.Close()
 	var lines []string
-	got, err := Survey(t.Context(), i, asked, SurveyOptions{Calls: 2, Report: func(line string) { lines = append(lines, line) }})
+	got, err := serverless.Survey(t.Context(), i, asked, serverless.SurveyOptions{Calls: 2, Report: func(line string) { lines = append(lines, line) }})
 	require.NoError(t, err)
 	assert.False(t, got.Estimated)
 	assert.NotEmpty(t, got.Way)
@@ -99,7 +101,7 @@ func TestAManagedProviderKeepsWhatItHad(t *testing.T) {
 	p := known()
 	p.Provider.Manage = true
 	serveSurvey(t, &p, nil)
-	hook, err := NewHook(&p.Provider, HookOptions{})
+	hook, err := serverless.NewHook(&p.Provider, serverless.HookOptions{})
 	require.NoError(t, err)
 	had := functions.Managed{Name: "f-gpu-4", FunctionSize: pipelines.FunctionSize{Function: "f", Platform: "gpu", GPUMemory: 4, Batch: 2}, Concurrency: 3, Warm: 1}
 	require.NoError(t, hook.Create(t.Context(), had))
@@ -112,16 +114,16 @@ func TestAManagedProviderKeepsWhatItHad(t *testing.T) {
 		}
 		return all
 	}
-	i := NewInvoker(InvokerOptions{})
+	i := serverless.NewInvoker(serverless.InvokerOptions{})
 	defer i.Close()
-	got, err := Survey(t.Context(), i, p, SurveyOptions{Calls: 1, Provisioner: hook})
+	got, err := serverless.Survey(t.Context(), i, p, serverless.SurveyOptions{Calls: 1, Provisioner: hook})
 	require.NoError(t, err)
 	assert.NotEmpty(t, got.Samples)
 	assert.Equal(t, []functions.Managed{had}, left())
 
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	_, err = Survey(ctx, i, p, SurveyOptions{Calls: 1, Provisioner: hook, Report: func(string) {
+	_, err = serverless.Survey(ctx, i, p, serverless.SurveyOptions{Calls: 1, Provisioner: hook, Report: func(string) {
 		if calls++; calls == 4 {
 			cancel()
 		}
@@ -141,11 +143,11 @@ func TestWhatGoesWrongIsInTheResult(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	})
-	i := NewInvoker(InvokerOptions{})
+	i := serverless.NewInvoker(serverless.InvokerOptions{})
 	defer i.Close()
-	got, err := Survey(t.Context(), i, p, SurveyOptions{Calls: 1})
+	got, err := serverless.Survey(t.Context(), i, p, serverless.SurveyOptions{Calls: 1})
 	require.NoError(t, err)
-	var gpu []SurveyRefusal
+	var gpu []serverless.SurveyRefusal
 	for _, f := range got.Refused {
 		if f.Offer.Platform == functions.GPU {
 			gpu = append(gpu, f)
@@ -160,8 +162,8 @@ func TestNobodySaysWhatAFunctionTakes(t *testing.T) {
 	p := known()
 	p.Function.Inputs = nil
 	p.Provider.URL = "http://127.0.0.1:1/{size}"
-	i := NewInvoker(InvokerOptions{})
+	i := serverless.NewInvoker(serverless.InvokerOptions{})
 	defer i.Close()
-	_, err := Survey(t.Context(), i, p, SurveyOptions{Calls: 1})
+	_, err := serverless.Survey(t.Context(), i, p, serverless.SurveyOptions{Calls: 1})
 	require.ErrorContains(t, err, "add an input block")
 }

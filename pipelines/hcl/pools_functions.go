@@ -275,7 +275,7 @@ var functionBlock = block[pipelines.Function]{
 		attr("profile", file, func(f *pipelines.Function) *string { return &f.ProfileFile },
 			`a JSON file with the model's coefficients`).required(),
 		attr("model", file, func(f *pipelines.Function) *string { return &f.Model },
-			`an ONNX file, for 'harpagon provider', which then computes answers with it`),
+			`an ONNX file, for the stand-in of a provider, which then computes answers with it`),
 	},
 	parts: []part[pipelines.Function]{
 		planOf(func(f *pipelines.Function) *pipelines.Planning { return &f.Plan }).

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/hcl"
@@ -75,11 +75,11 @@ func TestFunctionsAreServed(t *testing.T) {
 	declare("http://127.0.0.1:1")
 	_, err := local.Start(t.Context(), o)
 	require.ErrorContains(t, err, `function "ranker" cannot be reached`)
-	assert.ErrorContains(t, err, "harpagon provider stands in for one", "the error says what to do")
+	assert.ErrorContains(t, err, "examples/functions stands in for one", "the error says what to do")
 
 	declare(s.URL)
 	problem := declared(t, files)
-	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host

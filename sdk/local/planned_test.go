@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/hcl"
@@ -76,7 +76,7 @@ func TestWhatIsPlannedServes(t *testing.T) {
 
 // provided is the address of a provider of the document's functions.
 func provided(t *testing.T, doc pipelines.Document) string {
-	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{{Function: doc.Functions[0], Provider: doc.Providers[0]}}, ColdStart: -1})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{{Function: doc.Functions[0], Provider: doc.Providers[0]}}, ColdStart: -1})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = host.Close() })
 	s := httptest.NewServer(http.Handler(host))

@@ -26,7 +26,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/gateway/console"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/sdk"
@@ -67,7 +67,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 	write("ranker.hcl", strings.Replace(ranker, "URL/v2/models/{function}-{platform}-{size}\"", cloud.URL+"/v2/models/{function}-{platform}-{size}\"\n  token_variable = \""+variable+"\"", 1))
 	write("ranker.json", `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`)
-	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{declared(t, files)}, ColdStart: -1})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{declared(t, files)}, ColdStart: -1})
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host

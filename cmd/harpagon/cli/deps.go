@@ -93,7 +93,9 @@ func Report(w io.Writer, err error) int {
 	}
 	text := strings.TrimPrefix(strings.TrimSpace(err.Error()), "harpagon: ")
 	fmt.Fprintf(w, "harpagon: %s\n", text)
-	if strings.HasPrefix(text, "unknown command") {
+	if strings.HasPrefix(text, `unknown command "provider"`) {
+		fmt.Fprintln(w, "The stand-in for a provider of functions is an example: go run ./examples/functions PATH...")
+	} else if strings.HasPrefix(text, "unknown command") {
 		fmt.Fprintln(w, "Run harpagon --help for the commands that there are.")
 	}
 	return ExitError

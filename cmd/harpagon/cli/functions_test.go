@@ -2,22 +2,17 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/pipelines"
@@ -66,71 +61,10 @@ func quickFolder(t *testing.T, url string) string {
 	})
 }
 
-// safe is a buffer that may be read while it is written to.
-type safe struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (s *safe) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Buffer.Write(p)
-}
-
-func (s *safe) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.String()
-}
-
-func TestProviderRunsAndBills(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var out, errs safe
-	code := make(chan int, 1)
-	go func() {
-		code <- Run(ctx, Deps{Stdout: &out, Stderr: &errs, Environ: []string{}}, []string{
-			"provider", quickFolder(t, "http://127.0.0.1:9100"), "--listen", "127.0.0.1:0", "--cold-start", "0", "--steady",
-		})
-	}()
-	bill := regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/billing`)
-	require.Eventually(t, func() bool { return bill.MatchString(out.text()) }, 20*time.Second, 10*time.Millisecond, errs.text())
-	base := bill.FindStringSubmatch(out.text())[1]
-	resp, err := http.Post(base+"/v2/models/ranker-gpu-2/infer", "application/json",
-		strings.NewReader(`{"inputs":[{"name":"x","datatype":"FP32","shape":[3,2],"data":[1,2,3,4,5,6]}]}`))
-	require.NoError(t, err)
-	text, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	require.Equal(t, 200, resp.StatusCode, string(text))
-	cancel()
-	assert.Equal(t, ExitOK, <-code, errs.text())
-	assert.Contains(t, out.text(), "provider cloud runs 1 function")
-	assert.Contains(t, out.text(), "ranker-gpu-2: 1 calls with 3 requests, 1 cold starts, 0 refused")
-	assert.Contains(t, out.text(), "per million requests")
-}
-
-func TestProviderRefusals(t *testing.T) {
-	here := quickFolder(t, "http://127.0.0.1:9100")
-	two := folder(t, map[string]string{
-		"a.hcl":       strings.Replace(quickFunction, "URL", "http://127.0.0.1:9100", 1) + "\nprovider \"other\" {\n  vcpu_second = 1\n  invocation  = 0\n  vcpu        = { min = 1, max = 2, step = 1 }\n}\n",
-		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
-	})
-	for want, args := range map[string][]string{
-		"is on functions.example.com; this stands in for a provider on this machine only": {quickFolder(t, "http://functions.example.com")},
-		"write HOST:PORT": {here, "--listen", "nowhere"},
-		"this stands in for a provider on this machine only": {here, "--listen", "0.0.0.0:9100"},
-		"write profile or share":                             {here, "--pace", "slow"},
-		"has no model":                                       {here, "--pace", "share"},
-		"no provider of that name":                           {here, "--provider", "none"},
-		"declare no provider":                                {smallFolder(t, "400ms")},
-		"several providers":                                  {two},
-		`provider "other" has no url`:                        {two, "--provider", "other"},
-	} {
-		got := run(t, append([]string{"provider"}, args...)...)
-		assert.Equal(t, ExitError, got.code, want)
-		assert.Contains(t, got.stderr, want)
-	}
+func TestTheProviderIsAnExample(t *testing.T) {
+	got := run(t, "provider", quickFolder(t, "http://127.0.0.1:9100"))
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "go run ./examples/functions PATH")
 }
 
 func TestFunctionsNeedAnAddressToBeServed(t *testing.T) {
@@ -155,7 +89,7 @@ func TestLoadOfAFunction(t *testing.T) {
 	config, diags := hcl.Load(hcl.LoadOptions{}, quickFolder(t, cloud.URL))
 	require.Empty(t, diags)
 	problem := functions.Problem{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}
-	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{problem}, ColdStart: -1})
 	require.NoError(t, err)
 	defer host.Close()
 	answers = host

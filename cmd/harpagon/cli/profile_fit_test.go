@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/examples/functions/provider"
 	"github.com/harpagon/harpagon/pipelines/files"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -97,7 +97,7 @@ function "f" {
 	write("http://127.0.0.1:9100")
 	config, diags := hcl.Load(hcl.LoadOptions{}, dir)
 	require.False(t, diags.HasErrors(), "%v", diags)
-	host, err := serverless.New(serverless.Options{Problems: []functions.Problem{{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}}, Steady: true, ColdStart: 2 * time.Millisecond})
+	host, err := provider.New(provider.Options{Problems: []functions.Problem{{Function: config.Document.Functions[0], Provider: config.Document.Providers[0]}}, Steady: true, ColdStart: 2 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { _ = host.Close() }()
 	s := httptest.NewServer(host)

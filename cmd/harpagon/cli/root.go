@@ -35,7 +35,7 @@ func stages(d *Deps) []stage {
 		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newHistoryCommand(d), newRollbackCommand(d), newDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
-		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newDispatcherCommand(d), newWorkerCommand(d), newControlCommand(d), newTemporalCommand(d), newProviderCommand(d)}},
+		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newDispatcherCommand(d), newWorkerCommand(d), newControlCommand(d), newTemporalCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
 	}
 }
@@ -145,5 +145,5 @@ func forPrograms(c *cobra.Command) bool {
 
 // cleansUp says of which commands something remains when they are cut off.
 func cleansUp(command string) bool {
-	return slices.Contains([]string{"up", "demo", "gateway", "dispatcher", "worker", "control", "temporal", "provider", "profile", "load", "apply", "down", "reproduce"}, command)
+	return slices.Contains([]string{"up", "demo", "gateway", "dispatcher", "worker", "control", "temporal", "profile", "load", "apply", "down", "reproduce"}, command)
 }

@@ -1,4 +1,4 @@
-package serverless
+package provider
 
 import (
 	"context"
@@ -212,7 +212,7 @@ func TestWhatCannotBeHosted(t *testing.T) {
 }
 
 // colour is a small network of the examples.
-const colour = "../../examples/traffic/models/colour.onnx"
+const colour = "../../traffic/models/colour.onnx"
 
 func withModel(t *testing.T) (functions.Problem, []executors.Engine, string) {
 	engines := []executors.Engine{gorgonia.New()}

@@ -1,4 +1,4 @@
-package serverless
+package provider
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/functions"
@@ -27,7 +28,7 @@ func (h *Host) route() {
 	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("GET "+BillPath, h.showBill)
 	h.mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
-		oip.WriteHTTP(w, []byte(`{"name":"harpagon provider","version":"1","extensions":["binary_tensor_data"]}`), nil)
+		oip.WriteHTTP(w, []byte(`{"name":"harpagon example provider","version":"1","extensions":["binary_tensor_data"]}`), nil)
 	})
 	for _, path := range []string{"/v2/health/live", "/v2/health/ready"} {
 		h.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
@@ -42,7 +43,7 @@ func (h *Host) route() {
 // ServeHTTP answers the protocol.
 func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	serve := h.mux.ServeHTTP
-	if strings.HasPrefix(r.URL.Path, "/v2/models/") || strings.HasPrefix(r.URL.Path, Path) {
+	if strings.HasPrefix(r.URL.Path, "/v2/models/") || strings.HasPrefix(r.URL.Path, serverless.Path) {
 		serve = oip.Authorized(secure.Credentials{Token: h.options.Token}.Guard(), "the provider", serve)
 	}
 	serve(w, r)
@@ -108,7 +109,7 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	if done.took > 0 {
 		w.Header().Set("Server-Timing", timing)
-		w.Header().Set(headerCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
+		w.Header().Set(serverless.HeaderCharge, strconv.FormatFloat(done.cost, 'g', -1, 64))
 	}
 	if done.err != nil {
 		oip.WriteError(w, done.err)
@@ -193,7 +194,7 @@ func typed(err error) *wire.Error {
 
 // A provider with manage = true has the functions that it was told to have, and
 // answers 404 for others. The host is its Provisioner.
-var _ Provisioner = (*Host)(nil)
+var _ serverless.Provisioner = (*Host)(nil)
 
 // Create makes a function ready, its warm instances included.
 func (h *Host) Create(ctx context.Context, m functions.Managed) error { return h.Resize(ctx, m) }
@@ -205,7 +206,7 @@ func (h *Host) Resize(ctx context.Context, m functions.Managed) error {
 		return err
 	}
 	if m.Concurrency < 1 {
-		return fmt.Errorf("%w: %s shall run %d calls at once", ErrRefused, m.Name, m.Concurrency)
+		return fmt.Errorf("%w: %s shall run %d calls at once", serverless.ErrRefused, m.Name, m.Concurrency)
 	}
 	d.mu.Lock()
 	d.managed, d.deleted = m, false
@@ -230,15 +231,15 @@ func (h *Host) declared(m functions.Managed) (*deployed, error) {
 			continue
 		}
 		if at[strings.LastIndexByte(at, '/')+1:] != m.Name {
-			return nil, fmt.Errorf("%w: a function of that size is called %s, not %s", ErrRefused, at[strings.LastIndexByte(at, '/')+1:], m.Name)
+			return nil, fmt.Errorf("%w: a function of that size is called %s, not %s", serverless.ErrRefused, at[strings.LastIndexByte(at, '/')+1:], m.Name)
 		}
 		_, rest, _ := strings.Cut(at, "://")
 		if d := h.lookup(rest[strings.IndexByte(rest, '/'):]); d != nil {
 			return d, nil
 		}
-		return nil, fmt.Errorf("%w: %s is not on offer", ErrRefused, m.Name)
+		return nil, fmt.Errorf("%w: %s is not on offer", serverless.ErrRefused, m.Name)
 	}
-	return nil, fmt.Errorf("%w: function %q is not one that is managed here", ErrRefused, m.Function)
+	return nil, fmt.Errorf("%w: function %q is not one that is managed here", serverless.ErrRefused, m.Function)
 }
 
 // warm starts one instance that was counted already.
@@ -275,33 +276,33 @@ func (h *Host) Delete(_ context.Context, name string) error {
 }
 
 // Describe lists what there is of a function.
-func (h *Host) Describe(_ context.Context, function string) ([]Described, error) {
+func (h *Host) Describe(_ context.Context, function string) ([]serverless.Described, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []Described
+	var all []serverless.Described
 	for _, d := range h.deployed {
 		d.mu.Lock()
 		if !d.deleted && d.managed.Function == function {
-			all = append(all, Described{Managed: d.managed, State: Ready})
+			all = append(all, serverless.Described{Managed: d.managed, State: serverless.Ready})
 		}
 		d.mu.Unlock()
 	}
-	slices.SortFunc(all, func(a, b Described) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b serverless.Described) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // routeManaging answers the hook of a Provisioner.
 func (h *Host) routeManaging() {
-	h.mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, r *http.Request) {
+	h.mux.HandleFunc("GET "+serverless.Path, func(w http.ResponseWriter, r *http.Request) {
 		all, err := h.Describe(r.Context(), r.URL.Query().Get("function"))
-		list := List{Functions: []Function{}}
+		list := serverless.List{Functions: []serverless.Function{}}
 		for _, d := range all {
-			list.Functions = append(list.Functions, written(d))
+			list.Functions = append(list.Functions, d.Written())
 		}
 		h.reply(w, list, err)
 	})
-	h.mux.HandleFunc("PUT "+Path+"/{name}", func(w http.ResponseWriter, r *http.Request) {
-		var f Function
+	h.mux.HandleFunc("PUT "+serverless.Path+"/{name}", func(w http.ResponseWriter, r *http.Request) {
+		var f serverless.Function
 		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&f)
 		if err == nil && f.Name != r.PathValue("name") {
 			err = fmt.Errorf("the address names %s, and the body %s", r.PathValue("name"), f.Name)
@@ -311,7 +312,7 @@ func (h *Host) routeManaging() {
 		}
 		h.reply(w, f, err)
 	})
-	h.mux.HandleFunc("DELETE "+Path+"/{name}", func(w http.ResponseWriter, r *http.Request) {
+	h.mux.HandleFunc("DELETE "+serverless.Path+"/{name}", func(w http.ResponseWriter, r *http.Request) {
 		h.reply(w, struct{}{}, h.Delete(r.Context(), r.PathValue("name")))
 	})
 }

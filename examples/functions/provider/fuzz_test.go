@@ -1,4 +1,4 @@
-package serverless
+package provider
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/internal/testkit"
+	"github.com/harpagon/harpagon/executors/serverless"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
@@ -47,7 +48,7 @@ func FuzzHost(f *testing.F) {
 		all, err := h.Describe(t.Context(), "f")
 		require.NoError(t, err)
 		for _, d := range all {
-			require.Equal(t, Ready, d.State)
+			require.Equal(t, serverless.Ready, d.State)
 		}
 		for _, item := range h.Bill().Items {
 			require.LessOrEqual(t, item.Instances, p.Provider.Concurrency)
