@@ -33,21 +33,16 @@ func read(raw []byte, into any) error {
 		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true), jsonv1.MergeWithLegacySemantics(true))
 }
 
-// marshal is Marshal of encoding/json, likewise.
-func marshal(v any) ([]byte, error) {
-	return json.Marshal(v, jsontext.AllowInvalidUTF8(true), jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
-}
-
 type requestJSON struct {
-	ID         string            `json:"id,omitzero"`
+	ID         string            `json:"id,omitempty"`
 	Parameters requestParameters `json:"parameters,omitzero"`
 	Inputs     []tensorJSON      `json:"inputs"`
-	Outputs    []wantedJSON      `json:"outputs,omitzero"`
+	Outputs    []wantedJSON      `json:"outputs,omitempty"`
 }
 
 type requestParameters struct {
-	BinaryOutput bool           `json:"binary_data_output,omitzero"`
-	Timeout      jsontext.Value `json:"timeout,omitzero"` // a number of microseconds
+	BinaryOutput bool           `json:"binary_data_output,omitempty"`
+	Timeout      jsontext.Value `json:"timeout,omitempty"` // a number of microseconds
 }
 
 type wantedJSON struct {
@@ -56,7 +51,7 @@ type wantedJSON struct {
 }
 
 type wantedParameters struct {
-	Binary *bool `json:"binary_data,omitzero"`
+	Binary *bool `json:"binary_data,omitempty"`
 }
 
 type tensorJSON struct {
@@ -64,25 +59,25 @@ type tensorJSON struct {
 	Shape      []int64          `json:"shape"`
 	Datatype   string           `json:"datatype"`
 	Parameters tensorParameters `json:"parameters,omitzero"`
-	Data       jsontext.Value   `json:"data,omitzero"`
+	Data       jsontext.Value   `json:"data,omitempty"`
 }
 
 type tensorParameters struct {
-	BinarySize *int64 `json:"binary_data_size,omitzero"`
+	BinarySize *int64 `json:"binary_data_size,omitempty"`
 }
 
 type responseJSON struct {
 	Model      string             `json:"model_name"`
-	Version    string             `json:"model_version,omitzero"`
-	ID         string             `json:"id,omitzero"`
+	Version    string             `json:"model_version,omitempty"`
+	ID         string             `json:"id,omitempty"`
 	Parameters responseParameters `json:"parameters,omitzero"`
 	Outputs    []tensorJSON       `json:"outputs"`
 }
 
 type responseParameters struct {
-	Generation int    `json:"generation,omitzero"`
-	Elapsed    int64  `json:"elapsed_ns,omitzero"`
-	Stages     string `json:"stages,omitzero"`
+	Generation int    `json:"generation,omitempty"`
+	Elapsed    int64  `json:"elapsed_ns,omitempty"`
+	Stages     string `json:"stages,omitempty"`
 }
 
 // stageJSON is a wire.Stage as the parameter "stages" holds it.
@@ -90,7 +85,7 @@ type stageJSON struct {
 	Module   string `json:"module"`
 	Items    int    `json:"items"`
 	Batch    int    `json:"batch"`
-	Critical bool   `json:"critical,omitzero"`
+	Critical bool   `json:"critical,omitempty"`
 	Queue    int64  `json:"queue_ns"`
 	Wait     int64  `json:"wait_ns"`
 	Compute  int64  `json:"compute_ns"`

@@ -44,52 +44,54 @@ func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, err
 }
 
 func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool) (body []byte, header int, err error) {
-	j := requestJSON{ID: q.ID, Parameters: requestParameters{BinaryOutput: binary}, Inputs: make([]tensorJSON, len(q.Inputs))}
-	if timeout > 0 {
-		j.Parameters.Timeout = strconv.AppendInt(nil, int64(max(timeout/time.Microsecond, 1)), 10)
+	body = appendID(append(room(q.Inputs, 0, func(string) bool { return binary }), '{'), q.ID)
+	if timeout > 0 || binary {
+		body = append(body, `"parameters":{`...)
+		if binary {
+			body = append(body, `"binary_data_output":true,`...)
+		}
+		if timeout > 0 {
+			body = append(strconv.AppendInt(append(body, `"timeout":`...), int64(max(timeout/time.Microsecond, 1)), 10), ',')
+		}
+		body[len(body)-1] = '}'
+		body = append(body, ',')
 	}
+	body = append(body, `"inputs":[`...)
 	for i := range q.Inputs {
-		if j.Inputs[i], err = told(&q.Inputs[i], binary); err != nil {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		if body, err = appendTensor(body, &q.Inputs[i], binary); err != nil {
 			return nil, 0, invalid("input %q cannot be sent as JSON: %s", q.Inputs[i].Name, reason(err))
 		}
 	}
-	for _, name := range q.Outputs {
-		j.Outputs = append(j.Outputs, wantedJSON{Name: name})
+	body = append(body, ']')
+	for i, name := range q.Outputs {
+		body = append(body, [...]string{`,"outputs":[`, `,`}[min(i, 1)]...)
+		body = append(appendText(append(body, `{"name":`...), name), '}')
 	}
-	return whole(j, q.Inputs, func(string) bool { return binary })
-}
-
-// told is a tensor as JSON: without its data where they follow as binary data, else with them as an
-// array.
-func told(t *wire.NamedTensor, binary bool) (j tensorJSON, err error) {
-	j = tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype}
-	if size := int64(len(t.Data)); binary {
-		j.Parameters.BinarySize = &size
-		return j, nil
+	if len(q.Outputs) > 0 {
+		body = append(body, ']')
 	}
-	j.Data, err = appendData(nil, &t.Tensor)
-	return j, err
-}
-
-// whole is the body with this JSON part and the data behind it of the tensors that are binary.
-func whole(j any, tensors []wire.NamedTensor, binary func(name string) bool) (body []byte, header int, err error) {
-	if body, err = marshal(j); err != nil {
-		return nil, 0, err
-	}
+	body = append(body, '}')
 	header = len(body)
-	n := header
+	for i := 0; binary && i < len(q.Inputs); i++ {
+		body = append(body, q.Inputs[i].Data...)
+	}
+	return body, header, nil
+}
+
+// room is memory for a body with these tensors, of which some are binary data, and so
+// many stages.
+func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool) []byte {
+	const head, each = 192, 192
+	n := head + each*stages
 	for i := range tensors {
-		if binary(tensors[i].Name) {
+		if n += each; binary(tensors[i].Name) {
 			n += len(tensors[i].Data)
 		}
 	}
-	body = slices.Grow(body, n-header)
-	for i := range tensors {
-		if binary(tensors[i].Name) {
-			body = append(body, tensors[i].Data...)
-		}
-	}
-	return body, header, nil
+	return make([]byte, 0, n)
 }
 
 // DecodeRequest reads a body whose JSON part is header bytes long; -1 means
@@ -239,22 +241,49 @@ func elements(j *tensorJSON) int64 {
 // EncodeResponse writes an answer. binary says which outputs go as binary
 // data; header is the length of the JSON part, or -1 when that is all.
 func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (body []byte, header int, err error) {
-	j := responseJSON{
-		Model: r.Pipeline, Version: strconv.Itoa(r.Generation), ID: r.ID, Outputs: make([]tensorJSON, len(r.Outputs)),
-		Parameters: responseParameters{Generation: r.Generation, Elapsed: int64(r.Elapsed), Stages: EncodeStages(r.Stages)},
+	body = append(room(r.Outputs, len(r.Stages), binary), '{')
+	body = appendText(append(body, `"model_name":`...), r.Pipeline)
+	body = strconv.AppendInt(append(body, `,"model_version":"`...), int64(r.Generation), 10)
+	body = appendID(append(body, `",`...), r.ID)
+	if r.Generation != 0 || r.Elapsed != 0 || len(r.Stages) > 0 {
+		body = append(body, `"parameters":{`...)
+		if r.Generation != 0 {
+			body = append(strconv.AppendInt(append(body, `"generation":`...), int64(r.Generation), 10), ',')
+		}
+		if r.Elapsed != 0 {
+			body = append(strconv.AppendInt(append(body, `"elapsed_ns":`...), int64(r.Elapsed), 10), ',')
+		}
+		if len(r.Stages) > 0 {
+			body = append(appendText(append(body, `"stages":`...), encodeStages(r.Stages)), ',')
+		}
+		body[len(body)-1] = '}'
+		body = append(body, ',')
 	}
-	all := true // is JSON
+	body = append(body, `"outputs":[`...)
+	header = -1
 	for i := range r.Outputs {
 		t := &r.Outputs[i]
-		all = all && !binary(t.Name)
-		if j.Outputs[i], err = told(t, binary(t.Name)); err != nil {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		if binary(t.Name) {
+			header = 0 // known below
+		}
+		if body, err = appendTensor(body, t, binary(t.Name)); err != nil {
 			return nil, 0, wire.Errorf(wire.CodeInvalid, "", "output %q cannot be returned: %s", t.Name, reason(err))
 		}
 	}
-	if body, header, err = whole(j, r.Outputs, binary); all {
-		header = -1
+	body = append(body, "]}"...)
+	if header < 0 {
+		return body, header, nil
 	}
-	return body, header, err
+	header = len(body)
+	for i := range r.Outputs {
+		if t := &r.Outputs[i]; binary(t.Name) {
+			body = append(body, t.Data...)
+		}
+	}
+	return body, header, nil
 }
 
 // DecodeResponse reads a body whose JSON part is header bytes long; -1 means
@@ -278,23 +307,15 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 	return r, nil
 }
 
-// EncodeStages writes the parameter "stages" of an answer, a text of JSON; empty for none.
-func EncodeStages(stages []wire.Stage) string {
+// encodeStages writes the parameter "stages" of an answer; empty for none.
+func encodeStages(stages []wire.Stage) string {
 	if len(stages) == 0 {
 		return ""
 	}
-	list := make([]stageJSON, len(stages))
-	for i, s := range stages {
-		list[i] = stageJSON{
-			Module: s.Module, Items: s.Items, Batch: s.Batch, Critical: s.Critical,
-			Queue: int64(s.Queue), Wait: int64(s.Wait), Compute: int64(s.Compute), Transfer: int64(s.Transfer),
-		}
-	}
-	text, _ := marshal(list) // which has no error: texts, numbers and truths
-	return string(text)
+	return string(AppendStages(make([]byte, 0, 160*len(stages)), stages))
 }
 
-// DecodeStages reads what EncodeStages wrote.
+// DecodeStages reads what encodeStages wrote.
 func DecodeStages(text []byte) ([]wire.Stage, error) {
 	if len(text) == 0 {
 		return nil, nil

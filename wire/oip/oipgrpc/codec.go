@@ -260,9 +260,10 @@ func appendParameters(to []byte, r *wire.InferResponse) []byte {
 	if len(r.Stages) == 0 {
 		return to
 	}
-	stages := oip.EncodeStages(r.Stages)
+	var room [512]byte
+	stages := oip.AppendStages(room[:0], r.Stages)
 	to = appendEntry(to, stagesKey, protowire.SizeTag(stringField)+protowire.SizeBytes(len(stages)))
-	return protowire.AppendString(protowire.AppendTag(to, stringField, protowire.BytesType), stages)
+	return protowire.AppendBytes(protowire.AppendTag(to, stringField, protowire.BytesType), stages)
 }
 
 func appendNumber(to []byte, key string, n int64) []byte {
