@@ -292,6 +292,31 @@ func TestAnEngineThatEndsOftenIsLoadedLaterAndLater(t *testing.T) {
 	})
 }
 
+func TestAnEngineMayEndAsItIsLoadedAnew(t *testing.T) {
+	stagingRig(t, func(t *testing.T, r *rig, _ *staging) { // whose lane has room beside what is being done
+		r.engine.deaths = make(chan error, 2)
+		r.engine.load = func(n int) error {
+			if n == 3 {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+		r.start(task("e1"), Observer{Loaded: func(Status) { time.Sleep(time.Millisecond) }}) // it ends in this one
+		r.accept()
+		r.engine.deaths <- errors.New("killed")
+		r.engine.deaths <- errors.New("killed again")
+		time.Sleep(500 * time.Millisecond)
+		r.send(vector(2))
+		require.True(t, r.result().Away, "it is still being loaded")
+		r.ready()
+		require.Equal(t, 3, r.engine.loads)
+		r.send(vector(2))
+		require.Nil(t, r.result().Err)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
 func TestEngineThatNeverComesBackAfterItsEndEndsTheExecutor(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.engine.deaths = make(chan error)

@@ -2,6 +2,7 @@ package child
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -137,4 +138,17 @@ func TestMessagesAreBoundedOnTheirWay(t *testing.T) {
 	}
 	_, err = newConn(bytes.NewReader([]byte{1, 0, 0, 4, byte(kindHello)}), nil).receive()
 	require.ErrorContains(t, err, "67108865 bytes, where 67108864 are allowed")
+}
+
+func TestCountsAreThoseOfAMessage(t *testing.T) {
+	for _, many := range []int{-1, 7, 1 << 50} {
+		head := []int{0, 0, 1}
+		for _, after := range [][]int{{many}, {1, many}, {1, 1, 1, 0, 0, many, 0}, {1, 1, 1, 0, 0, 0, many}} {
+			var b []byte
+			for _, v := range append(head, after...) {
+				b = binary.AppendVarint(b, int64(v))
+			}
+			require.ErrorIs(t, new(heads).parse(b), errDamaged)
+		}
+	}
 }

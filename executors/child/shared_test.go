@@ -41,6 +41,7 @@ func TestAMessageCannotPointOutsideTheSharedMemory(t *testing.T) {
 		{1, []rows{{count: 1, at: 4, size: -1}}, false},
 		{1, []rows{{count: 1, at: 100}}, true},
 		{1, []rows{{count: 1, at: 101}}, false},
+		{2, []rows{{count: 2, at: 101}}, false},
 		{2, []rows{{count: 2, at: 80, size: 10}}, true},
 		{2, []rows{{count: 2, at: 81, size: 10}}, false},
 		{2, []rows{{count: 2, size: math.MaxInt / 2}}, false},
