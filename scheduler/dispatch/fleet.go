@@ -16,7 +16,6 @@ type Fleet struct {
 	Up    int             // executors in all of ups
 	Lead  Time            // how long before its end a running batch opens its executor
 	Ends  Agenda          // executors with work that are not open, by when they should open
-	Total Time            // sum of free over the executors in ends
 }
 
 // FleetExecutor is what is known of one.
@@ -105,21 +104,13 @@ func (f *Fleet) settle(id ExecutorID) {
 	}
 	f.hide(id)
 	f.Ends.Set(int32(id), e.Free-f.Lead)
-	f.Total += e.Free
 }
 
 // unset takes the executor out of ends.
 func (f *Fleet) unset(id ExecutorID) {
 	if f.Ends.Has(int32(id)) {
 		f.Ends.Drop(int32(id))
-		f.Total -= f.Execs[id].Free
 	}
-}
-
-// Work is the time until they are free, summed over the executors that are
-// not open.
-func (f *Fleet) Work(now Time) float64 {
-	return max(0, float64(f.Total-Time(f.Ends.Len())*now))
 }
 
 // Wake is when the next executor opens without an event; never where the
