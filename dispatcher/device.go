@@ -203,58 +203,66 @@ type stuckWatch[Batch comparable] struct {
 type watched[Batch comparable] struct {
 	batch          Batch
 	misses, longer dispatch.Time
+	behind         bool // others ran when it was sent, and none of them has ended
 }
 
 // Begin notes a batch that will be stuck and have missed a deadline by then; 0 and
-// dispatch.Never are that it never is. It may stand behind others: whenever one has ended, it
-// has so much time anew.
+// dispatch.Never are that it never is. Behind others it cannot run before one of them has
+// ended; then any of those that wait may be the one that runs, so all have the time of the
+// longest.
 func (w *stuckWatch[Batch]) Begin(b Batch, misses, longer dispatch.Time) {
 	if misses == 0 || misses == dispatch.Never {
 		return
 	}
-	w.running = append(w.running, watched[Batch]{b, misses, longer})
-	if w.at != 0 && w.at <= misses {
-		return // it will look then, and find the next time
-	}
-	if w.timer == nil {
-		w.timer = w.Timer()
-	}
-	w.at = misses
-	w.timer.Reset(misses - w.Now())
+	w.running = append(w.running, watched[Batch]{b, misses, longer, len(w.running) > 0})
+	w.set()
 }
 
 // End forgets a batch.
 func (w *stuckWatch[Batch]) End(b Batch) {
 	w.running = slices.DeleteFunc(w.running, func(r watched[Batch]) bool { return r.batch == b })
-	now := w.Now()
+	now, longest := w.Now(), dispatch.Time(0)
+	for _, r := range w.running {
+		longest = max(longest, r.longer)
+	}
 	for i := range w.running {
 		r := &w.running[i]
-		r.misses = max(r.misses, now+r.longer)
+		r.misses, r.behind = max(r.misses, now+longest), false
 	}
-	if w.stuck && !w.any(now) {
+	if w.set(); w.stuck && !w.any(now) {
 		w.stuck = false
 		w.freed.Store(true)
 	}
 }
 
+// set has Check called when the first batch is stuck that is not, unless it is before.
+func (w *stuckWatch[Batch]) set() {
+	now, next := w.Now(), dispatch.Never
+	for _, r := range w.running {
+		if r.misses > now && !r.behind {
+			next = min(next, r.misses)
+		}
+	}
+	if next == dispatch.Never || w.at != 0 && w.at <= next {
+		return // it will look then, and find the next time
+	}
+	if w.timer == nil {
+		w.timer = w.Timer()
+	}
+	w.at = next
+	w.timer.Reset(next - now)
+}
+
 func (w *stuckWatch[Batch]) any(now dispatch.Time) bool {
-	return slices.ContainsFunc(w.running, func(r watched[Batch]) bool { return r.misses <= now })
+	return slices.ContainsFunc(w.running, func(r watched[Batch]) bool { return r.misses <= now && !r.behind })
 }
 
 // Check finds out whether a batch is stuck, and reports whether that has changed.
 func (w *stuckWatch[Batch]) Check() (changed bool) {
-	now, next := w.Now(), dispatch.Never
-	for _, r := range w.running {
-		if r.misses > now {
-			next = min(next, r.misses)
-		}
-	}
-	if w.at = 0; next != dispatch.Never {
-		w.at = next
-		w.timer.Reset(next - now)
-	}
+	w.at = 0
+	w.set()
 	was := w.stuck
-	w.stuck = w.any(now)
+	w.stuck = w.any(w.Now())
 	return w.stuck != was
 }
 

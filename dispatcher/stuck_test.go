@@ -27,6 +27,23 @@ func TestABatchBehindOthersIsNotStuck(t *testing.T) {
 	assert.True(t, w.Freed())
 }
 
+// TestAShortBatchMayStandBehindALongOne: which of two runs that waited is not known.
+func TestAShortBatchMayStandBehindALongOne(t *testing.T) {
+	now := dispatch.Time(0)
+	w := stuckWatch[string]{Now: func() dispatch.Time { return now }, Timer: func() stuckTimer { return unset{} }}
+	const short, long = 10 * time.Millisecond, 100 * time.Millisecond
+	w.Begin("first", short, short)
+	w.Begin("short", short, short)
+	w.Begin("long", long, long)
+	now = 5 * time.Millisecond
+	w.End("first")
+	w.Begin("longer, and behind", time.Second, time.Second)
+	now = 104 * time.Millisecond
+	assert.False(t, w.Check())
+	now = 105 * time.Millisecond
+	assert.True(t, w.Check(), "neither can be running still")
+}
+
 type unset struct{}
 
 func (unset) Reset(time.Duration) bool { return false }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/executors/serverless"
+	"github.com/harpagon/harpagon/internal/testkit"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
