@@ -49,7 +49,7 @@ func TestItemsRoundTrip(t *testing.T) {
 					}
 				}
 			}
-			if item == nil || len(item) == 0 {
+			if len(item) == 0 {
 				given[i] = item
 			}
 		}

@@ -35,14 +35,6 @@ func pair(base, other int) TrialPool {
 	return TrialPool{SLO: 100 * ms, Counts: []int{base, other}, Types: []TrialType{{"base", line(ms)}, {"other", line(2 * ms)}}}
 }
 
-func load(sizes ...int32) TrialLoad {
-	var stamps []time.Duration
-	for i := range sizes {
-		stamps = append(stamps, time.Duration(i+1)*time.Second)
-	}
-	return newLoad(sizes, stamps)
-}
-
 func kairos(t require.TestingT, p TrialPool, known bool) func() dispatch.Policy {
 	return func() dispatch.Policy {
 		o := matching.Options{Base: int32(p.Base), SLO: p.SLO}
