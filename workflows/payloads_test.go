@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,11 +56,19 @@ func TestPayloadsOfTheEditionBefore(t *testing.T) {
 			again, err := json.Marshal(value.Interface())
 			require.NoError(t, err, name)
 			for _, lost := range missing(name, parsed(t, said), parsed(t, again)) {
+				if slices.ContainsFunc(forgotten(), func(field string) bool { return strings.Contains(lost, field) }) {
+					continue
+				}
 				t.Errorf("%s: %s", filepath.Base(file), lost)
 			}
 		}
 	}
 }
+
+// forgotten are fields that nobody asks for any more: what a cluster had learned of a load that
+// jumps, and that it was scaled before such a jump. An edition that has them goes on from zero
+// values as from a load that it has not seen.
+func forgotten() []string { return []string{".Cluster.Wave.", ".Scale.Early "} }
 
 // payloads are the types of all that is said, by what says it.
 func payloads() map[string]reflect.Type {
