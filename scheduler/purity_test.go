@@ -20,7 +20,7 @@ import (
 // the declaration. A package joins the list when someone needs it and it
 // neither does input or output nor keeps state.
 var allowed = []string{
-	"cmp", "container/heap", "encoding/binary", "encoding/json", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
+	"bytes", "cmp", "container/heap", "encoding/binary", "encoding/json", "errors", "fmt", "hash/crc32", "hash/fnv", "iter", "maps", "math", "math/bits",
 	"math/rand/v2", "reflect", "slices", "strconv", "strings", "text/tabwriter", "time", "unsafe",
 
 	"gonum.org/v1/gonum/mat",  // covariances of Bayesian optimisation
