@@ -218,8 +218,10 @@ func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(co
 		return context.Cause(ctx)
 	case itself && !p.supervised:
 		return fmt.Errorf("%s did not become %s (%s); its main must call local.ChildMain first", p.cmd.Path, p.role, p.End())
-	case itself || p.Cause() != nil:
+	case p.Cause() != nil:
 		return errors.New(p.End())
+	case itself:
+		return fmt.Errorf("it ended with %s", p.End())
 	}
 	return err
 }
