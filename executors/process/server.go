@@ -130,12 +130,7 @@ func (s *server) try(ctx context.Context) (remote.Server, error) {
 }
 
 // gone says how the command ended.
-func (s *server) gone() error {
-	if s.Cause() != nil {
-		return fmt.Errorf("%s: %s", s.command, s.End())
-	}
-	return fmt.Errorf("%s: it ended with %s", s.command, s.End())
-}
+func (s *server) gone() error { return fmt.Errorf("%s: %s", s.command, s.Reason()) }
 
 // close ends the command and frees everything; it may be called more than once.
 func (s *server) close() {

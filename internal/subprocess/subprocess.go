@@ -218,10 +218,8 @@ func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(co
 		return context.Cause(ctx)
 	case itself && !p.supervised:
 		return fmt.Errorf("%s did not become %s (%s); its main must call local.ChildMain first", p.cmd.Path, p.role, p.End())
-	case p.Cause() != nil:
-		return errors.New(p.End())
-	case itself:
-		return fmt.Errorf("it ended with %s", p.End())
+	case itself || p.Cause() != nil:
+		return errors.New(p.Reason())
 	}
 	return err
 }
@@ -305,6 +303,14 @@ func (p *Process) End() string {
 		return said + ", saying: " + last
 	}
 	return said
+}
+
+// Reason is End as a sentence: "it ended with exit status 3".
+func (p *Process) Reason() string {
+	if p.Cause() != nil {
+		return p.End()
+	}
+	return "it ended with " + p.End()
 }
 
 // Succeeded is true of a child that has ended as it should.
