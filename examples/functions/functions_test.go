@@ -17,48 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quickFunction is a function of a few milliseconds; URL stands for its
-// provider.
-const quickFunction = `provider "cloud" {
-  gpu_gb_second = 0.000015
-  invocation    = 0.00000013
-  gpu_memory    = { min = 1, max = 8, step = 1 }
-  url           = "URL/v2/models/{function}-{platform}-{size}"
-}
-
-function "ranker" {
-  provider = provider.cloud
-  profile  = "ranker.json"
-
-  input "x" {
-    datatype = "FP32"
-    shape    = [2]
-  }
-
-  application "hasty" {
-    slo  = "300ms"
-    rate = 30
-  }
-
-  application "calm" {
-    slo  = "600ms"
-    rate = 60
-  }
-}
-`
-
-func quickFolder(t *testing.T, url string) string {
-	return folderOf(t, map[string]string{
-		"ranker.hcl":  strings.Replace(quickFunction, "URL", url, 1),
-		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
-	})
-}
-
-func folderOf(t *testing.T, files map[string]string) string {
+// changed is the folder testdata with another declaration.
+func changed(t *testing.T, change func(text string) string) string {
 	dir := t.TempDir()
-	for name, text := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata")))
+	path := filepath.Join(dir, "ranker.hcl")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(change(string(text))), 0o600))
 	return dir
 }
 
@@ -86,7 +52,7 @@ func TestProviderRunsAndBills(t *testing.T) {
 	var out safe
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"-listen", "127.0.0.1:0", "-cold-start", "0", "-steady", quickFolder(t, "http://127.0.0.1:9100")}, &out)
+		ended <- run(ctx, []string{"-listen", "127.0.0.1:0", "-cold-start", "0", "-steady", "testdata"}, &out)
 	}()
 	bill := regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/billing`)
 	require.Eventually(t, func() bool { return bill.MatchString(out.text()) }, 20*time.Second, 10*time.Millisecond)
@@ -105,13 +71,13 @@ func TestProviderRunsAndBills(t *testing.T) {
 }
 
 func TestProviderRefusals(t *testing.T) {
-	here := quickFolder(t, "http://127.0.0.1:9100")
-	two := folderOf(t, map[string]string{
-		"a.hcl":       strings.Replace(quickFunction, "URL", "http://127.0.0.1:9100", 1) + "\nprovider \"other\" {\n  vcpu_second = 1\n  invocation  = 0\n  vcpu        = { min = 1, max = 2, step = 1 }\n}\n",
-		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
+	const here = "testdata"
+	away := changed(t, func(text string) string { return strings.Replace(text, "127.0.0.1:9100", "functions.example.com", 1) })
+	two := changed(t, func(text string) string {
+		return text + "\nprovider \"other\" {\n  vcpu_second = 1\n  invocation  = 0\n  vcpu        = { min = 1, max = 2, step = 1 }\n}\n"
 	})
 	for want, args := range map[string][]string{
-		"is on functions.example.com; this stands in for a provider on this machine only": {quickFolder(t, "http://functions.example.com")},
+		"is on functions.example.com; this stands in for a provider on this machine only": {away},
 		"write HOST:PORT": {"-listen", "nowhere", here},
 		"this stands in for a provider on this machine only": {"-listen", "0.0.0.0:9100", here},
 		"write profile or share":                             {"-pace", "slow", here},

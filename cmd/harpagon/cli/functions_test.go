@@ -24,40 +24,12 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// quickFunction is a function of a few milliseconds; URL stands for its
-// provider.
-const quickFunction = `provider "cloud" {
-  gpu_gb_second = 0.000015
-  invocation    = 0.00000013
-  gpu_memory    = { min = 1, max = 8, step = 1 }
-  url           = "URL/v2/models/{function}-{platform}-{size}"
-}
-
-function "ranker" {
-  provider = provider.cloud
-  profile  = "ranker.json"
-
-  input "x" {
-    datatype = "FP32"
-    shape    = [2]
-  }
-
-  application "hasty" {
-    slo  = "300ms"
-    rate = 30
-  }
-
-  application "calm" {
-    slo  = "600ms"
-    rate = 60
-  }
-}
-`
-
+// quickFolder has a function of a few milliseconds, whose provider is there.
 func quickFolder(t *testing.T, url string) string {
+	const from = "../../../examples/functions/testdata/"
 	return folder(t, map[string]string{
-		"ranker.hcl":  strings.Replace(quickFunction, "URL", url, 1),
-		"ranker.json": `{"gpu":{"xi1":0.001,"xi2":0.002,"Mmax_gb":8}}`,
+		"ranker.hcl":  strings.Replace(read(t, from+"ranker.hcl"), "http://127.0.0.1:9100", url, 1),
+		"ranker.json": read(t, from+"ranker.json"),
 	})
 }
 
