@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/simulate"
@@ -99,7 +100,7 @@ func (b *bounded) least(seed uint64) attainmentBound {
 		frames[0] = 1
 		for at := 1; at < len(frames); at++ {
 			for range frames[b.graph.Scopes[at].Parent] {
-				frames[at] += simulate.DrawFanout(fan, b.fanout(int32(at)), b.spread)
+				frames[at] += simulate.DrawFanout(fan, b.splits(int32(at)), b.spread)
 			}
 		}
 		items[i] = frames
@@ -117,9 +118,9 @@ func (b *bounded) least(seed uint64) attainmentBound {
 	return least
 }
 
-// fanout is the mean number of frames of a scope in a frame above it.
-func (b *bounded) fanout(scope int32) float64 {
-	return b.load.Pipeline.Module(b.graph.Nodes[b.graph.Scopes[scope].Node].Module).Fanout
+// splits is the module whose items the frames of a scope are.
+func (b *bounded) splits(scope int32) *pipelines.Module {
+	return b.load.Pipeline.Module(b.graph.Nodes[b.graph.Scopes[scope].Node].Module)
 }
 
 // around is the least time that a request spends above and below each node. Where it may
@@ -146,7 +147,7 @@ func (b *bounded) around() (above, below []time.Duration) {
 // mayHaveNone reports whether a request may have no items in a scope.
 func (b *bounded) mayHaveNone(scope int32) bool {
 	for ; scope > 0; scope = b.graph.Scopes[scope].Parent {
-		if mean := b.fanout(scope); mean < 1 || b.spread == simulate.SpreadPoisson && mean != math.Floor(mean) {
+		if m := b.splits(scope); m.Fanout < 1 || b.spread == simulate.SpreadPoisson && float64(m.MostItems()) != m.Fanout {
 			return true
 		}
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// maxRows bounds the items of one fan-out: more is a mistake of the module
-// above, and would fill every queue.
-const maxRows = 1 << 16
-
 // collect is the value of a node's port with respect to a frame: as it is when
 // the frame is of the node's scope, otherwise the rows of all its items below
 // the frame, in order, stacked along a new first axis.
@@ -98,8 +94,8 @@ func split(n *Node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Er
 	if k < 0 {
 		return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "none of its inputs has rows to fan out")
 	}
-	if k > maxRows {
-		return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "%d rows to fan out; at most %d are allowed", k, maxRows)
+	if k > pipelines.MaxItems {
+		return nil, 0, wire.Errorf(wire.CodeInternal, n.Name, "%d rows to fan out; at most %d are allowed", k, pipelines.MaxItems)
 	}
 	rows = make([]wire.Tensor, k*len(inputs))
 	for j := range inputs {

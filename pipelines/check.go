@@ -312,13 +312,22 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 		}
 	}
 	v.batching(m, path)
-	if m.Fanout < 0 || !IsFinite(m.Fanout) || m.Fanout == 0 && m.Scatter {
-		v.errorf(path+".fanout", "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
-	}
+	v.fanout(m, path+".fanout")
 	if !sensibleRate(m.Rate) {
 		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, from zero to %.0g.", maxRate)
 	}
 	v.moduleHardware(m, path)
+}
+
+func (v *validator) fanout(m *Module, at string) {
+	switch {
+	case m.Fanout < 0 || !IsFinite(m.Fanout) || m.Fanout == 0 && m.Scatter:
+		v.errorf(at, "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
+	case m.Most < 0 || m.Most > MaxItems || m.Most > 0 && !m.Scatter:
+		v.errorf(at, "Invalid fanout", "The most requests per upstream request is a whole number from 1 to %d, beside their mean.", MaxItems)
+	case m.Most > 0 && float64(m.Most) < m.Fanout:
+		v.errorf(at, "Invalid fanout", "%s requests per upstream request on average are more than %d at most; max is no less than mean.", quantity.Number(m.Fanout), m.Most)
+	}
 }
 
 func (v *validator) modelFile(m *Module, path string) {

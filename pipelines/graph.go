@@ -140,6 +140,51 @@ func (m *Module) fanout() float64 {
 	return m.Fanout
 }
 
+// MaxItems bounds the items of one fan-out: more is a mistake of the module above, and
+// would fill every queue.
+const MaxItems = 1 << 16
+
+// MostItems is how many requests to the module follow from one above it at most: as
+// declared, or its fan-out where that is a whole number, which is always that many. It is 0
+// where there is no bound.
+func (m *Module) MostItems() int {
+	if m.Most > 0 {
+		return m.Most
+	}
+	if k := m.fanout(); k == math.Trunc(k) && k <= MaxItems {
+		return int(k)
+	}
+	return 0
+}
+
+// maxBurst is from where on the items of a request count as without bound.
+const maxBurst = 1 << 30
+
+// Bursts gives for every module how many items of one request come to it at most: the
+// product of the fan-outs around it, 0 where there is no bound. It is nil when the modules
+// form a cycle.
+func (p *Pipeline) Bursts() map[string]int {
+	g := p.Resolve()
+	bursts := make(map[string]int, len(p.Modules))
+	scopes := g.Scopes()
+	if scopes == nil {
+		return nil
+	}
+	for name, scope := range scopes {
+		if m := g.Module(name); !m.Scatter {
+			scope = append(slices.Clone(scope), name) // a fan-out that was filled in by hand
+		}
+		most := 1
+		for _, splits := range scope {
+			if most *= g.Module(splits).MostItems(); most > maxBurst {
+				most = 0
+			}
+		}
+		bursts[name] = most
+	}
+	return bursts
+}
+
 // Scope is the chain of scattering modules whose items the module sees, the
 // outermost first and the module itself last where it scatters. A module with
 // an empty scope runs once per request of the pipeline. It is nil as well when

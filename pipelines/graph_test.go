@@ -76,6 +76,36 @@ func TestRates(t *testing.T) {
 	assert.Equal(t, map[string]float64{"a": LeastRate}, byHand.Rates())
 }
 
+func TestBursts(t *testing.T) {
+	for name, c := range map[string]struct {
+		m    Module
+		want int
+	}{
+		"plain":                 {Module{Fanout: 1}, 1},
+		"filled in by hand":     {Module{}, 1},
+		"thinned out by hand":   {Module{Fanout: 0.5}, 0},
+		"always":                {Module{Scatter: true, Fanout: 16}, 16},
+		"on average":            {Module{Scatter: true, Fanout: 1.8}, 0},
+		"at most":               {Module{Scatter: true, Fanout: 1.8, Most: 8}, 8},
+		"a whole mean, at most": {Module{Scatter: true, Fanout: 2, Most: 8}, 8},
+		"not declared":          {Module{Scatter: true}, 0},
+		"beyond all bounds":     {Module{Scatter: true, Fanout: 1e300}, 0},
+	} {
+		assert.Equal(t, c.want, c.m.MostItems(), name)
+	}
+
+	p := dag(1, map[string]float64{"crop": 16, "part": 0.3, "word": 1.5, "sheet": 65536, "line": 65536, "glyph": 2},
+		[]string{"detect", "in"}, []string{"crop", "detect"}, []string{"part", "crop"}, []string{"mark", "part"},
+		[]string{"join", "mark", "crop"}, []string{"word", "detect"}, []string{"letter", "word"}, []string{"all", "letter", "in"},
+		[]string{"sheet", "in"}, []string{"line", "sheet"}, []string{"glyph", "line"})
+	p.Module("part").Most = 2
+	assert.Equal(t, map[string]int{
+		"detect": 1, "crop": 16, "part": 32, "mark": 32, "join": 16, "word": 0, "letter": 0, "all": 1, "sheet": 65536, "line": 0, "glyph": 0,
+	}, p.Bursts())
+	p.Modules[0].Inputs[0].From = Ref{Module: "all", Port: "y"}
+	assert.Nil(t, p.Bursts(), "a cycle")
+}
+
 func TestScopes(t *testing.T) {
 	p := dag(1, map[string]float64{"crop": 2, "part": 3, "word": 4},
 		[]string{"detect", "in"},

@@ -100,9 +100,11 @@ type Module struct {
 	// Scatter is true when the declaration gives a fanout: every input whose
 	// first dimension varies is then split along it, and each row becomes a
 	// request of its own to this module. Fanout is the mean number of such
-	// requests per upstream request; it is 1 when not declared.
+	// requests per upstream request; it is 1 when not declared. Most is how many there
+	// are at most; 0 where the declaration does not say (see MostItems).
 	Scatter bool
 	Fanout  float64
+	Most    int `json:",omitempty"`
 
 	// Sized is true for the module of a pool: a request is a query of several
 	// items, the rows of its inputs, and runs as one batch of them, alone. How

@@ -254,9 +254,6 @@ func (i *instance) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 + i.engine.options.Noise*(2*u-1)))
 }
 
-// maxRows bounds the rows of one output: a mean beyond it is a mistake.
-const maxRows = 1 << 16
-
 // outputs makes the answers of one instance.
 type outputs struct {
 	ports []output
@@ -353,7 +350,7 @@ func (o *outputs) next(counts []int64) {
 	o.items++
 	for i, mean := range o.means {
 		total := int64(math.Floor(float64(o.items)*mean + 1e-9))
-		counts[i] = min(max(total-o.given[i], 0), maxRows)
+		counts[i] = min(max(total-o.given[i], 0), pipelines.MaxItems)
 		o.given[i] += counts[i]
 	}
 }

@@ -211,6 +211,12 @@ func (b *ModuleBuilder) Fanout(mean float64) *ModuleBuilder {
 	return b
 }
 
+// FanoutAtMost is Fanout where there are at most so many requests per upstream request.
+func (b *ModuleBuilder) FanoutAtMost(mean float64, most int) *ModuleBuilder {
+	b.m.Most = most
+	return b.Fanout(mean)
+}
+
 // Rate overrides the module's request rate.
 func (b *ModuleBuilder) Rate(perSecond float64) *ModuleBuilder { b.m.Rate = perSecond; return b }
 

@@ -72,9 +72,10 @@ var moduleBlock = block[pipelines.Module]{
 				`share of the network's answers that are right, above 0 and at most 1; required where the module has variants`),
 			attr("inputs", bindings, func(m *pipelines.Module) *[]pipelines.Binding { return &m.Inputs },
 				`an object: for each input of the model, by name, where it comes from, or a constant (below)`).required(),
-			attr("fanout", number, func(m *pipelines.Module) *float64 { return &m.Fanout },
-				`splits inputs into requests of their own, this many per upstream request on average (below)`).
-				printedWhen(func(m *pipelines.Module) bool { return m.Scatter }),
+			{
+				name: "fanout", read: (*decoder).fanout, print: fanoutTokens, when: func(m *pipelines.Module) bool { return m.Scatter },
+				doc: `splits inputs into requests of their own: '16' for always that many per upstream request, '1.8' for so many on average, '{ mean = 1.8, max = 8 }' where there are never more than max (below)`,
+			},
 			attr("rate", number, func(m *pipelines.Module) *float64 { return &m.Rate },
 				`requests per second, instead of what follows from the pipeline`),
 			attr("hardware", texts, func(m *pipelines.Module) *[]string { return &m.Hardware },
@@ -153,6 +154,39 @@ func (d *decoder) single(m *pipelines.Module, a *hcl.Attribute, p *pipelines.Pro
 		d.report(files.Warning("Batches that are not made", fmt.Sprintf("%q takes one request at a time (batching = false); what its profile says of larger batches is not used.", m.Name), ptr(a.Expr.Range())))
 	}
 	p.Points = kept
+}
+
+// fanout reads a number, or { mean = 1.8, max = 8 }.
+func (d *decoder) fanout(a *hcl.Attribute, m *pipelines.Module) {
+	v, ok := d.value(a, cty.DynamicPseudoType, "a number or an object")
+	if !ok {
+		return
+	}
+	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
+		d.number(a, &m.Fanout)
+		return
+	}
+	wrong := fmt.Sprintf("Write how many requests there are per upstream request on average, and at most: fanout = { mean = 1.8, max = 8 }. Max is a whole number from 1 to %d; where there is none, write the mean alone: fanout = 1.8.", pipelines.MaxItems)
+	all := d.object(a, wrong)
+	if all == nil {
+		return
+	}
+	mean, known := all["mean"].(float64)
+	most, bounded := all["max"].(float64)
+	if !known || !bounded || len(all) > 2 || most < 1 || most > pipelines.MaxItems || most != math.Trunc(most) {
+		d.wrong(a, wrong)
+		return
+	}
+	m.Fanout, m.Most = mean, int(most)
+}
+
+func fanoutTokens(m *pipelines.Module, _ bool) hclwrite.Tokens {
+	if m.Most == 0 {
+		return number.print(m.Fanout)
+	}
+	return object([]hclwrite.ObjectAttrTokens{
+		{Name: keyTokens("mean"), Value: number.print(m.Fanout)}, {Name: keyTokens("max"), Value: integer.print(m.Most)},
+	})
 }
 
 // accuracy is the share of answers that are right.

@@ -68,8 +68,11 @@ func drawDocument(t *rapid.T) pipelines.Document {
 		case 2:
 			m.BatchAxis("state", rapid.IntRange(pipelines.NoBatchAxis, 3).Draw(t, "axis")).BatchAxis("s r", 1)
 		}
-		if rapid.Bool().Draw(t, "scatter") {
-			m.Fanout(rapid.Float64Range(0.001, 50).Draw(t, "fanout"))
+		switch mean := rapid.Float64Range(0.001, 50).Draw(t, "fanout"); rapid.IntRange(0, 2).Draw(t, "scatter") {
+		case 1:
+			m.Fanout(mean)
+		case 2:
+			m.FanoutAtMost(mean, rapid.IntRange(1, 1000).Draw(t, "most"))
 		}
 		m.Rate(rate.Draw(t, "own rate")).Engine(rapid.SampledFrom([]string{"", "auto", "emulated"}).Draw(t, "engine"))
 		if rapid.Bool().Draw(t, "batches") {
@@ -235,4 +238,10 @@ func TestBuilderFindsMistakes(t *testing.T) {
 	assert.ErrorContains(t, err, `module "a" is declared twice`)
 	_, err = build.New("p").SLO(time.Second).Input("x", "FP32").Module(build.Step("a", "f").In("x", build.From("b", "y"))).Output("o", build.From("a", "z")).Build()
 	assert.ErrorContains(t, err, `no module "b"`)
+	for most, want := range map[int]string{-1: "from 1 to 65536", 1: "1.8 requests per upstream request on average are more than 1 at most", 65537: "from 1 to 65536"} {
+		_, err = build.New("p").SLO(time.Second).Rate(1).Input("x", "FP32", -1).
+			Module(build.Profiled("a", pipelines.Point{Hardware: "gpu", Batch: 1, Concurrency: 1, Duration: 1}).In("x", build.FromInput("x")).FanoutAtMost(1.8, most)).
+			Output("o", build.From("a", "z")).Build()
+		assert.ErrorContains(t, err, want)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
@@ -82,26 +83,35 @@ func DrawLatencies(average, longest time.Duration, n int) []time.Duration {
 // Spread says how the items of a request with fan-out vary.
 type Spread string
 
-// The ways to draw a fan-out whose mean is not a whole number.
+// The ways to draw a fan-out that varies.
 const (
 	SpreadPoisson Spread = "poisson" // DrawPoisson numbers, as of things seen in a picture; the default
 	SpreadNear    Spread = "near"    // one of the two whole numbers beside the mean
 )
 
-// DrawFanout is how many items a request of that mean fan-out has. A whole
-// number is always that many.
-func DrawFanout(r *rand.Rand, mean float64, how Spread) int {
-	whole := math.Floor(mean)
+// DrawFanout is how many items a module gets of a request above it. A whole number is always
+// that many. Where most is declared, too, each of so many is there or not, with the same
+// probability: that keeps the mean, and there are never more.
+func DrawFanout(r *rand.Rand, m *pipelines.Module, how Spread) int {
+	whole := math.Floor(m.Fanout)
 	switch {
-	case whole == mean:
+	case whole == m.Fanout && m.Most == 0:
 		return int(whole)
 	case how == SpreadNear:
-		if r.Float64() < mean-whole {
+		if r.Float64() < m.Fanout-whole {
 			whole++
 		}
 		return int(whole)
+	case m.Most > 0:
+		k, share := 0, m.Fanout/float64(m.Most)
+		for range m.Most {
+			if r.Float64() < share {
+				k++
+			}
+		}
+		return k
 	}
-	return DrawPoisson(r, mean)
+	return DrawPoisson(r, m.Fanout)
 }
 
 // Times is a time that is random. The zero value is no time at all, always.

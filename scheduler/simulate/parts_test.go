@@ -80,19 +80,25 @@ func TestStreams(t *testing.T) {
 func TestFanout(t *testing.T) {
 	r := RandomSource(1, ForFanout, 0)
 	for _, how := range []Spread{SpreadPoisson, SpreadNear} {
-		for _, mean := range []float64{0, 0.3, 1.8, 3, 20.5} {
-			sum := 0
+		for _, m := range []pipelines.Module{
+			{Fanout: 0}, {Fanout: 0.3}, {Fanout: 1.8}, {Fanout: 3}, {Fanout: 20.5},
+			{Fanout: 0.3, Most: 1}, {Fanout: 1.8, Most: 8}, {Fanout: 3, Most: 5}, {Fanout: 20.5, Most: 21}, {Fanout: 6, Most: 6},
+		} {
+			sum, most := 0, 0
 			for range 20_000 {
-				k := DrawFanout(r, mean, how)
-				sum += k
-				if mean == math.Floor(mean) {
-					require.EqualValues(t, mean, k)
+				k := DrawFanout(r, &m, how)
+				sum, most = sum+k, max(most, k)
+				if m.Fanout == math.Floor(m.Fanout) && m.Most == 0 {
+					require.EqualValues(t, m.Fanout, k)
 				}
 				if how == SpreadNear {
-					require.LessOrEqual(t, math.Abs(float64(k)-mean), 1.0)
+					require.LessOrEqual(t, math.Abs(float64(k)-m.Fanout), 1.0)
 				}
 			}
-			assert.InDelta(t, mean, float64(sum)/20_000, 0.02*math.Max(1, mean))
+			assert.InDelta(t, m.Fanout, float64(sum)/20_000, 0.02*math.Max(1, m.Fanout))
+			if m.Most > 0 {
+				assert.LessOrEqual(t, most, m.Most)
+			}
 		}
 	}
 }

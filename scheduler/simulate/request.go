@@ -15,8 +15,8 @@ type node struct {
 	*flow.Node
 	station int32
 	class   int32
-	fanout  float64 // items on average, where it scatters
-	kept    Time    // of the objective, for the modules below; see Dropping
+	of      *pipelines.Module
+	kept    Time // of the objective, for the modules below; see Dropping
 	tally   moduleTally
 }
 
@@ -31,7 +31,8 @@ func compile(p *pipelines.Pipeline) (*flow.Graph, []node, error) {
 	}
 	nodes := make([]node, len(g.Nodes))
 	for i := range nodes {
-		nodes[i] = node{Node: &g.Nodes[i], fanout: p.Module(g.Nodes[i].Module).Fanout}
+		of := *p.Module(g.Nodes[i].Module)
+		nodes[i] = node{Node: &g.Nodes[i], of: &of}
 	}
 	return g, nodes, nil
 }
@@ -74,7 +75,7 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 			items = append(items, it)
 			continue
 		}
-		k := int32(DrawFanout(a.fan, n.fanout, e.spread))
+		k := int32(DrawFanout(a.fan, n.of, e.spread))
 		var first int32
 		first, ready = q.Split(it, int(k), ready)
 		for f := first; f < first+k; f++ {
