@@ -298,7 +298,7 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 		case "crop":
 			return pipelines.Signature{Outputs: []pipelines.Port{port("crops", -1, -1, 8, 8)}}, nil
 		case "kind":
-			return pipelines.Signature{Inputs: []pipelines.Port{port("x", 3, 8, 8)}}, nil
+			return pipelines.Signature{Inputs: []pipelines.Port{port("x", 3, 8, 8)}, Outputs: []pipelines.Port{port("label", 5)}}, nil
 		}
 		return pipelines.Signature{}, errors.New("unknown")
 	}
@@ -312,6 +312,8 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, []int64{3, 96, 96}, feedsOf(p, "detect", nil)["image"].Shape)
 	p.Modules[2].Fanout = 9.5
 	require.Equal(t, []int64{10, 4}, feedsOf(p, "crop", signatures)["boxes"].Shape)
+	p.Modules = append(p.Modules, pipelines.Module{Name: "all", Gather: "detect", Inputs: []pipelines.Binding{{Name: "labels", From: ref("kind", "label")}}})
+	require.Equal(t, []int64{10, 5}, feedsOf(p, "all", signatures)["labels"].Shape, "rows that are gathered")
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())
 	require.Equal(t, DefaultRoundLimits(), crop.Limits.WithDefaults())
 }

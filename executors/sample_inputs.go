@@ -39,6 +39,7 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 			continue
 		}
 		own, _ := signature(m, signatures)
+		scopes := p.Resolve().Scopes()
 		for _, b := range m.Inputs {
 			port, ok := source(p, b.From, signatures)
 			if typical := m.Typical[b.Name]; len(typical) > 0 {
@@ -53,6 +54,9 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 			port.Shape = slices.Clone(declared)
 			if port.Typical != nil && len(port.Typical) == len(declared) {
 				port.Shape = slices.Clone(port.Typical)
+			}
+			if m.Gathers(b, scopes) {
+				declared, port.Shape = slices.Insert(slices.Clone(declared), 0, -1), slices.Insert(port.Shape, 0, -1)
 			}
 			if m.Scatter && splits(pipelines.Port{Shape: declared}, own, b.Name) {
 				port.Shape = port.Shape[1:]

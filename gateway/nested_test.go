@@ -30,7 +30,8 @@ var wrap = kind{
 }
 
 // nested fans out within a fan-out, gathers the inner items once per outer
-// item (tally) and all of them at the root (leaves).
+// item (tally; around, which has none of these) and all of them at the root (all; whole,
+// which has only what was split).
 func nested() pipelines.Pipeline {
 	return pipelines.Pipeline{
 		Name: "p", SLO: long, Inputs: []pipelines.Port{port("x", "FP32", 2)},
@@ -41,14 +42,16 @@ func nested() pipelines.Pipeline {
 			{Name: "leaf", Scatter: true, Fanout: 2, Inputs: []pipelines.Binding{bind("x", "inner", "rows")}},
 			{Name: "tally", Inputs: []pipelines.Binding{bind("rows", "leaf", "y"), bind("n", "inner", "n")}},
 			{Name: "all", Inputs: []pipelines.Binding{bind("rows", "leaf", "y"), bind("n", "outer", "n")}},
+			{Name: "around", Gather: pipelines.GatherAround, Inputs: []pipelines.Binding{bind("rows", "leaf", "y"), bind("n", "leaf", "y")}},
+			{Name: "whole", Gather: "outer", Inputs: []pipelines.Binding{bind("rows", "leaf", "y"), bind("n", "inner", "n")}},
 		},
-		Outputs: []pipelines.Output{{Name: "leaves", From: ref("leaf", "y")}, {Name: "texts", From: ref("tally", "text")}, {Name: "all", From: ref("all", "text")}},
+		Outputs: []pipelines.Output{{Name: "leaves", From: ref("leaf", "y")}, {Name: "texts", From: ref("tally", "text")}, {Name: "all", From: ref("all", "text")}, {Name: "around", From: ref("around", "text")}, {Name: "whole", From: ref("whole", "text")}},
 	}
 }
 
 func nestedSpecs() map[string]spec {
 	return map[string]spec{
-		"outer": {kind: wrap}, "each": {kind: addOne}, "inner": {kind: wrap}, "leaf": {kind: addOne, executors: 2, batch: 4}, "tally": {kind: count}, "all": {kind: count},
+		"outer": {kind: wrap}, "each": {kind: addOne}, "inner": {kind: wrap}, "leaf": {kind: addOne, executors: 2, batch: 4}, "tally": {kind: count}, "all": {kind: count}, "around": {kind: count}, "whole": {kind: count},
 	}
 }
 
@@ -78,6 +81,12 @@ func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
 		whole, err := out["all"].Strings()
 		require.NoError(t, err)
 		require.Equal(t, []string{shapeText(len(leaves) / 2)}, whole)
+		got, err = out["around"].Strings()
+		require.NoError(t, err)
+		require.Equal(t, texts, got, "once for each outer item, of inner ones only")
+		got, err = out["whole"].Strings()
+		require.NoError(t, err)
+		require.Equal(t, whole, got, "once for all, of outer and inner ones")
 		requireSum(t, resp)
 	})
 }

@@ -208,6 +208,7 @@ func (v *validator) pipeline(p *Pipeline) {
 		return
 	}
 	v.reachable(p, path)
+	v.gathers(p, path)
 	v.variants(p, path)
 	v.fastest(p, path)
 	if v.signature != nil {
@@ -313,6 +314,9 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 	}
 	v.batching(m, path)
 	v.fanout(m, path+".fanout")
+	if m.Gather != "" && m.Gather != GatherAround {
+		v.reference(p, Ref{Module: m.Gather}, path+".gather")
+	}
 	if !sensibleRate(m.Rate) {
 		v.errorf(path+".rate", "Invalid rate", "A rate is a number of requests per second, from zero to %.0g.", maxRate)
 	}
@@ -483,6 +487,38 @@ func (v *validator) reachable(p *Pipeline, path string) {
 			v.errorf(at, "Unused module", "No output needs %q: refer to it in an output block, or take it out.", name)
 		}
 	}
+}
+
+// gathers checks that there is something to gather, and where to.
+func (v *validator) gathers(p *Pipeline, path string) {
+	scopes := v.g.Scopes()
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		if m.Gather == "" || m.Gather != GatherAround && !v.g.Has(m.Gather) {
+			continue
+		}
+		at := path + ".module." + m.Name + ".gather"
+		common, deepest := sharedScope(m, scopes)
+		to := scopes[m.Gather]
+		switch {
+		case deepest == 0:
+			v.errorf(at, "Nothing to gather", "No module above %q has a fanout, so it runs once per request already. Take gather out, or give a module above it a fanout.", m.Name)
+		case m.Gather == GatherAround:
+		case !v.g.above(m.Gather, i):
+			v.errorf(at, "Gathered to a module beside", "%q is not among the modules that feed %q, so nothing that %q gets has come of its items. Name one of those.", m.Gather, m.Name, m.Name)
+		case sharedBy(common, to) < len(to):
+			v.errorf(at, "Gathered too deep", "Not all inputs of %q have come of an item of %q: they share %s. Name a module of that scope, or leave gather out.", m.Name, m.Gather, scopeText(common))
+		case deepest == len(to):
+			v.errorf(at, "Nothing to gather", "%q gets its inputs once for each item of %q already. Take gather out, or name a module before the fanout.", m.Name, m.Gather)
+		}
+	}
+}
+
+func scopeText(scope []string) string {
+	if len(scope) == 0 {
+		return "the request only"
+	}
+	return "the items of " + strings.Join(scope, ", ")
 }
 
 // lost reports whether some reference points at a module that is not there.

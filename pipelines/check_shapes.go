@@ -150,7 +150,7 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 	}
 	shape := slices.Clone(from.Shape)
 	// An input from a deeper scope arrives gathered along one new axis.
-	if len(scopes[b.From.Module]) > len(CommonScopeOf(m, scopes)) {
+	if m.Gathers(b, scopes) {
 		shape = append([]int64{-1}, shape...)
 	}
 	split := m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1
@@ -165,6 +165,9 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 		hint := ""
 		if !m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1 {
 			hint = " Give the module a fanout to run it once for each row."
+		}
+		if len(shape)+1 == len(to.Shape) && to.Shape[0] == -1 && len(CommonScopeOf(m, scopes)) > 0 {
+			hint = " Set gather = true to run it once for all rows."
 		}
 		v.errorf(at, "Shapes differ", "%s has shape %v, but %s takes %v at input %q.%s", b.From, shape, lower(what(m)), to.Shape, b.Name, hint)
 	}

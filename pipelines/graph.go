@@ -101,24 +101,25 @@ func (p *Pipeline) Order() ([]string, error) {
 // second: one request in 32 years, so that times between requests are durations.
 const LeastRate = 1e-9
 
-// Rates gives every module's request rate: its fanout times the highest rate
-// among the modules that feed it, or the pipeline's rate where none does; a
-// module's own Rate overrides that. A rate above zero counts as LeastRate at least.
-// It is nil when the modules form a cycle.
+// Rates gives every module's request rate: its fanout times the highest rate among the
+// modules that feed it, or the pipeline's rate where none does; where all of these come from
+// deeper scopes and are gathered, that of the items it gathers to. A module's own Rate
+// overrides that. A rate above zero counts as LeastRate at least. It is nil when the modules
+// form a cycle.
 func (p *Pipeline) Rates() map[string]float64 {
 	g := p.Resolve()
 	order, err := g.Order()
 	if err != nil {
 		return nil
 	}
-	rates := make(map[string]float64, len(order))
+	rates, scopes := make(map[string]float64, len(order)), g.Scopes()
 	for _, at := range order {
 		m := &p.Modules[at]
 		rate := m.Rate
 		if !(rate > 0) {
 			base := p.Rate
-			for i, up := range g.Up[at] {
-				if above := rates[g.Names[up]]; i == 0 || above > base {
+			for i, name := range m.follows(scopes) {
+				if above := rates[name]; i == 0 || above > base {
 					base = above
 				}
 			}
@@ -130,6 +131,33 @@ func (p *Pipeline) Rates() map[string]float64 {
 		rates[m.Name] = rate
 	}
 	return rates
+}
+
+// Follows lists the modules whose requests those to the module come of, one by one or split:
+// the highest of their rates is its own before its fan-out. There are none where it gets
+// those of the pipeline.
+func (p *Pipeline) Follows(name string) []string {
+	if m := p.Module(name); m != nil {
+		return m.follows(p.scopes())
+	}
+	return nil
+}
+
+func (m *Module) follows(scopes map[string][]string) (names []string) {
+	if _, ok := scopes[m.Gather]; ok {
+		return []string{m.Gather}
+	}
+	common := CommonScopeOf(m, scopes)
+	for _, b := range m.Inputs {
+		from := b.From.Module
+		if scope, ok := scopes[from]; ok && !b.IsConstant() && len(scope) == len(common) && !slices.Contains(names, from) {
+			names = append(names, from)
+		}
+	}
+	if len(names) == 0 && len(common) > 0 {
+		return common[len(common)-1:]
+	}
+	return names
 }
 
 // fanout reads a module that was filled in by hand and left the field zero.
@@ -199,9 +227,9 @@ func (p *Pipeline) ScopeOf(ref Ref) []string {
 	return p.Scope(ref.Module)
 }
 
-// CommonScope is the deepest scope that holds all inputs of the module. An
-// input from a deeper one arrives gathered along one new axis; a module that
-// scatters splits the items of its common scope.
+// CommonScope is the scope in whose items the module runs: the deepest that holds all its
+// inputs, or the one to which it gathers. An input from a deeper one arrives gathered along one
+// new axis; a module that scatters splits the items of its common scope.
 func (p *Pipeline) CommonScope(name string) []string {
 	if m := p.Module(name); m != nil {
 		return CommonScopeOf(m, p.scopes())
@@ -211,26 +239,47 @@ func (p *Pipeline) CommonScope(name string) []string {
 
 func (p *Pipeline) scopes() map[string][]string { return p.Resolve().Scopes() }
 
-// CommonScopeOf is the longest prefix that the scopes of all inputs share.
+// CommonScopeOf is what Pipeline.CommonScope is, of the scopes of the modules above.
 func CommonScopeOf(m *Module, scopes map[string][]string) []string {
-	var common []string
+	common, deepest := sharedScope(m, scopes)
+	switch {
+	case m.Gather == GatherAround && deepest == len(common) && deepest > 0:
+		return common[:deepest-1]
+	case m.Gather != "" && m.Gather != GatherAround:
+		return common[:sharedBy(common, scopes[m.Gather])]
+	}
+	return common
+}
+
+// Gathers reports whether what feeds an input of the module comes from a deeper scope than the
+// one in which the module runs.
+func (m *Module) Gathers(b Binding, scopes map[string][]string) bool {
+	return !b.IsConstant() && len(scopes[b.From.Module]) > len(CommonScopeOf(m, scopes))
+}
+
+// sharedScope is the longest prefix that the scopes of all inputs share, and the length of the
+// deepest of them.
+func sharedScope(m *Module, scopes map[string][]string) (common []string, deepest int) {
 	first := true
 	for _, in := range m.Inputs {
 		if in.IsConstant() {
 			continue
 		}
 		scope := scopes[in.From.Module]
-		if first {
+		if deepest = max(deepest, len(scope)); first {
 			common, first = scope, false
-			continue
 		}
-		n := 0
-		for n < len(common) && n < len(scope) && common[n] == scope[n] {
-			n++
-		}
-		common = common[:n]
+		common = common[:sharedBy(common, scope)]
 	}
-	return common
+	return common, deepest
+}
+
+// sharedBy is how long the prefix is that two scopes share.
+func sharedBy(a, b []string) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // Depth is the number of modules on the path that has most; 0 where the graph is none.
@@ -354,6 +403,22 @@ func (p *Pipeline) Resolve() *Graph {
 func (g *Graph) Has(module string) bool {
 	_, ok := g.at[module]
 	return ok
+}
+
+// above reports whether the module of that name feeds the one at a place, over others or not.
+func (g *Graph) above(name string, at int) bool {
+	seen := make([]bool, len(g.Names))
+	for next := []int{at}; len(next) > 0; next = next[1:] {
+		for _, up := range g.Up[next[0]] {
+			if g.Names[up] == name {
+				return true
+			}
+			if !seen[up] {
+				seen[up], next = true, append(next, up)
+			}
+		}
+	}
+	return false
 }
 
 // Module is the one of that name, which must exist.

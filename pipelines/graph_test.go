@@ -70,10 +70,64 @@ func TestRates(t *testing.T) {
 	assert.Equal(t, 10.0, p.Rates()["colour"])
 	assert.Equal(t, 5.0, p.Rates()["part"], "an override carries downwards")
 
+	p = dag(100, map[string]float64{"crop": 16, "part": 0.5},
+		[]string{"detect", "in"}, []string{"crop", "detect"}, []string{"colour", "crop"}, []string{"part", "crop"},
+		[]string{"frame", "colour", "in"}, []string{"each", "part", "colour"}, []string{"only", "colour", "part"},
+		[]string{"all", "colour"}, []string{"parts", "part"}, []string{"top", "part"})
+	p.Module("only").Inputs = p.Module("only").Inputs[1:]
+	p.Module("all").Gather, p.Module("parts").Gather, p.Module("top").Gather, p.Module("only").Gather = GatherAround, GatherAround, "detect", "crop"
+	want := map[string]float64{
+		"detect": 100, "crop": 1600, "colour": 1600, "part": 800, "frame": 100, "each": 1600, "only": 1600, "all": 100, "parts": 1600, "top": 100,
+	}
+	assert.Equal(t, want, p.Rates(), "a module that gathers has the rate of its scope")
+	p.Module("detect").Rate = 10
+	assert.Equal(t, 10.0, p.Rates()["top"], "that of the module to which it gathers")
+	p.Module("all").Rate = 3
+	assert.Equal(t, 3.0, p.Rates()["all"], "its own rate overrides")
+	assert.Equal(t, []string{"detect"}, p.Follows("top"))
+	assert.Equal(t, []string{"crop"}, p.Follows("parts"))
+	assert.Empty(t, p.Follows("all"))
+	assert.Empty(t, p.Follows("nobody"))
+
 	byHand := &Pipeline{Rate: 7, Modules: []Module{{Name: "a"}}}
 	assert.Equal(t, map[string]float64{"a": 7}, byHand.Rates())
 	byHand.Rate = 1e-300
 	assert.Equal(t, map[string]float64{"a": LeastRate}, byHand.Rates())
+}
+
+// TestGathersThatCannotBe looks for the place and the words of what is wrong.
+func TestGathersThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct{ module, to, want string }{
+		"around":           {"labels", GatherAround, ""},
+		"to the frame":     {"labels", "detect", ""},
+		"as without":       {"frames", "detect", ""},
+		"of two":           {"both", GatherAround, ""},
+		"no fan-out above": {"again", GatherAround, "Nothing to gather: No module above \"again\" has a fanout"},
+		"not above":        {"labels", "word", "Gathered to a module beside: \"word\" is not among the modules that feed \"labels\""},
+		"itself":           {"labels", "labels", "Gathered to a module beside"},
+		"too deep":         {"frames", "crop", "Gathered too deep: Not all inputs of \"frames\" have come of an item of \"crop\": they share the request only."},
+		"one branch":       {"join", "word", "Gathered too deep: Not all inputs of \"join\""},
+		"one by one":       {"labels", "crop", "Nothing to gather: \"labels\" gets its inputs once for each item of \"crop\" already"},
+		"unknown":          {"labels", "crap", "Unknown reference: The pipeline has no module \"crap\". Did you mean \"crop\"?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := dag(1, map[string]float64{"crop": 2, "word": 3},
+				[]string{"detect", "in"}, []string{"again", "detect"}, []string{"crop", "detect"}, []string{"word", "again"},
+				[]string{"labels", "crop"}, []string{"frames", "crop", "in"}, []string{"both", "crop", "labels"}, []string{"join", "crop", "word"})
+			p.Module(c.module).Gather = c.to
+			var found []string
+			for _, f := range CheckAll(&Document{Pipelines: []Pipeline{*p}}, Sources{}, nil) {
+				if f.Path == "pipeline.p.module."+c.module+".gather" {
+					found = append(found, f.Summary+": "+f.Detail)
+				}
+			}
+			if c.want == "" {
+				assert.Empty(t, found)
+			} else if assert.Len(t, found, 1) {
+				assert.Contains(t, found[0], c.want)
+			}
+		})
+	}
 }
 
 func TestBursts(t *testing.T) {

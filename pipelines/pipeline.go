@@ -106,6 +106,11 @@ type Module struct {
 	Fanout  float64
 	Most    int `json:",omitempty"`
 
+	// Gather names the module for each item of whose scope the module runs once, with all
+	// that descend from that item: one of those above it, or GatherAround. Empty where it
+	// runs in the deepest scope that its inputs share.
+	Gather string `json:",omitempty"`
+
 	// Sized is true for the module of a pool: a request is a query of several
 	// items, the rows of its inputs, and runs as one batch of them, alone. How
 	// long it takes is read off the profile as Latency does. No HCL attribute.
@@ -135,6 +140,9 @@ type Module struct {
 	// attribute.
 	Content []File `json:",omitempty"`
 }
+
+// GatherAround is in Module.Gather for the scope around the one that all inputs share.
+const GatherAround = "*"
 
 // NoBatchAxis is in Module.BatchAxis for a tensor without a batch dimension.
 const NoBatchAxis = -1

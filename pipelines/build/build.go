@@ -3,6 +3,7 @@
 package build
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -215,6 +216,13 @@ func (b *ModuleBuilder) Fanout(mean float64) *ModuleBuilder {
 func (b *ModuleBuilder) FanoutAtMost(mean float64, most int) *ModuleBuilder {
 	b.m.Most = most
 	return b.Fanout(mean)
+}
+
+// Gather makes the module run once for each item of the scope of a module above it, with all
+// that have come of that item. Without a name it is the scope around that of its inputs.
+func (b *ModuleBuilder) Gather(module string) *ModuleBuilder {
+	b.m.Gather = cmp.Or(module, pipelines.GatherAround)
+	return b
 }
 
 // Rate overrides the module's request rate.

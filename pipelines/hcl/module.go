@@ -76,6 +76,8 @@ var moduleBlock = block[pipelines.Module]{
 				name: "fanout", read: (*decoder).fanout, print: fanoutTokens, when: func(m *pipelines.Module) bool { return m.Scatter },
 				doc: `splits inputs into requests of their own: '16' for always that many per upstream request, '1.8' for so many on average, '{ mean = 1.8, max = 8 }' where there are never more than max (below)`,
 			},
+			attr("gather", gather, func(m *pipelines.Module) *string { return &m.Gather },
+				`'module.NAME', one of those above: runs once for each item that it gets, with all that have come of it, in order; 'true': once for all items of the fan-out around its inputs (below). Without it, inputs of different scopes are gathered in the deepest that they share`),
 			attr("rate", number, func(m *pipelines.Module) *float64 { return &m.Rate },
 				`requests per second, instead of what follows from the pipeline`),
 			attr("hardware", texts, func(m *pipelines.Module) *[]string { return &m.Hardware },
@@ -187,6 +189,29 @@ func fanoutTokens(m *pipelines.Module, _ bool) hclwrite.Tokens {
 	return object([]hclwrite.ObjectAttrTokens{
 		{Name: keyTokens("mean"), Value: number.print(m.Fanout)}, {Name: keyTokens("max"), Value: integer.print(m.Most)},
 	})
+}
+
+// gather is a module, or true for the scope around.
+var gather = codec[string]{
+	func(d *decoder, a *hcl.Attribute, to *string) {
+		names, around := namesOf(a.Expr), false
+		switch {
+		case len(names) == 2 && names[0] == "module":
+			*to = names[1]
+		case len(names) > 0 && names[0] == "module":
+			d.wrong(a, "Gather names a module, as in gather = module.detect, and none of its outputs.")
+		default:
+			if d.boolean(a, &around); around {
+				*to = pipelines.GatherAround
+			}
+		}
+	},
+	func(name string) hclwrite.Tokens {
+		if name == pipelines.GatherAround {
+			return boolean.print(true)
+		}
+		return reference("module", name)
+	},
 }
 
 // accuracy is the share of answers that are right.

@@ -74,6 +74,9 @@ func drawDocument(t *rapid.T) pipelines.Document {
 		case 2:
 			m.FanoutAtMost(mean, rapid.IntRange(1, 1000).Draw(t, "most"))
 		}
+		if rapid.Bool().Draw(t, "gathers") {
+			m.Gather(rapid.SampledFrom([]string{"", from.Module, "a.b"}).Draw(t, "gather"))
+		}
 		m.Rate(rate.Draw(t, "own rate")).Engine(rapid.SampledFrom([]string{"", "auto", "emulated"}).Draw(t, "engine"))
 		if rapid.Bool().Draw(t, "batches") {
 			m.Batches(rapid.SliceOfN(rapid.IntRange(1, 64), 1, 4).Draw(t, "sizes")...)

@@ -155,13 +155,14 @@ func Fanout(m Measures, of *pipelines.Pipeline, module string) float64 {
 	if seen == nil || declared == nil {
 		return 0
 	}
-	above := 0.0
-	for _, b := range declared.Inputs {
-		if from := m.Module(b.From.Module); from != nil {
+	follows, above := of.Follows(module), 0.0
+	for _, name := range follows {
+		if from := m.Module(name); from != nil {
 			above = max(above, from.Rate)
-		} else if !b.IsConstant() && b.From.Module == "" {
-			above = max(above, m.Offered)
 		}
+	}
+	if len(follows) == 0 {
+		above = m.Offered
 	}
 	if above == 0 {
 		return 0

@@ -121,10 +121,10 @@ func (g *Graph) add(p *pipelines.Pipeline, m *pipelines.Module, output bool, ind
 	g.Nodes = append(g.Nodes, n)
 }
 
-// commonScope is the deepest scope that holds all inputs of a module, as in
+// commonScope is the scope in whose frames a module runs, as in
 // pipelines.Pipeline.CommonScope. Inputs of the pipeline are in scope 0.
 func (g *Graph) commonScope(m *pipelines.Module, index map[string]int32) int32 {
-	common := int32(-1)
+	common, deepest := int32(-1), int32(0)
 	for _, in := range m.Inputs {
 		if in.IsConstant() {
 			continue
@@ -133,14 +133,27 @@ func (g *Graph) commonScope(m *pipelines.Module, index map[string]int32) int32 {
 		if in.From.Module != "" {
 			scope = g.Nodes[index[in.From.Module]].Scope
 		}
-		if common < 0 {
+		if deepest = max(deepest, scope); common < 0 {
 			common = scope
 		}
-		for common != scope { // a parent has a lower number than its child
-			common, scope = min(common, scope), g.Scopes[max(common, scope)].Parent
-		}
+		common = g.around(common, scope)
 	}
-	return max(common, 0)
+	common = max(common, 0)
+	if to, ok := index[m.Gather]; ok {
+		return g.around(common, g.Nodes[to].Scope)
+	}
+	if m.Gather == pipelines.GatherAround && deepest == common {
+		return max(g.Scopes[common].Parent, 0)
+	}
+	return common
+}
+
+// around is the deepest scope that holds both.
+func (g *Graph) around(a, b int32) int32 {
+	for a != b { // a parent has a lower number than its child
+		a, b = min(a, b), g.Scopes[max(a, b)].Parent
+	}
+	return a
 }
 
 // prepareFrames finds what lies within each scope, and how its frames begin.

@@ -108,12 +108,22 @@ func drawPipeline(t *rapid.T) *pipelines.Pipeline {
 		}
 		p.Modules = append(p.Modules, m)
 		last := &p.Modules[i]
+		if gather := rapid.IntRange(-2, i).Draw(t, "gathers"); gather == i {
+			last.Gather = pipelines.GatherAround
+		} else if gather >= 0 && above(p, m.Name, p.Modules[gather].Name) {
+			last.Gather = p.Modules[gather].Name
+		}
 		last.Scatter = rapid.Bool().Draw(t, "scatters") && len(p.CommonScope(m.Name)) < 3
 		if rapid.IntRange(0, 2).Draw(t, "output") == 0 {
 			p.Outputs = append(p.Outputs, pipelines.Output{Name: m.Name, From: pipelines.Ref{Module: m.Name, Port: "y"}})
 		}
 	}
 	return p
+}
+
+// above reports whether a module feeds another, over others or not.
+func above(p *pipelines.Pipeline, name, from string) bool {
+	return slices.ContainsFunc(p.Upstream(name), func(up string) bool { return up == from || above(p, up, from) })
 }
 
 // TestRequestsAgainstBruteForce runs requests through random DAGs with fan-outs

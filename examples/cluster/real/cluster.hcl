@@ -173,10 +173,8 @@ pipeline "ocr" {
     batches = [1, 4, 8, 16]
   }
 
-  # It gathers the lines of a page again, so it runs once a page: a rate that
-  # followed from the module above would be that of lines.
+  # It gathers the lines of a page again, so it runs once a page.
   module "upright" {
-    rate     = var.pages
     function = "turn_quads"
     inputs = {
       quads  = module.boxes.quads
