@@ -13,8 +13,9 @@ import (
 
 // collect is the value of a node's port with respect to a frame: as it is when
 // the frame is of the node's scope, otherwise the rows of all its items below
-// the frame, in order, stacked along a new first axis.
-func (r *Request) collect(n *Node, port int, frame int32) (wire.Tensor, *wire.Error) {
+// the frame, in order, stacked along a new first axis. It is for an input of the node to, or
+// for who asked where that is nil.
+func (r *Request) collect(n *Node, port int, frame int32, to *Node, input string) (wire.Tensor, *wire.Error) {
 	at := flow.Item{Node: n.index, Frame: frame}
 	if r.flow.Scope(frame) == n.Scope {
 		return r.values[r.flow.Index(at)][port], nil
@@ -22,7 +23,7 @@ func (r *Request) collect(n *Node, port int, frame int32) (wire.Tensor, *wire.Er
 	var room [16]int32
 	frames := r.flow.Frames(at.Node, frame, room[:0])
 	if len(frames) == 0 {
-		return noRows(n, port), nil
+		return noRows(n, port, to, input), nil
 	}
 	rows := make([]wire.Tensor, len(frames))
 	for i, f := range frames {
@@ -44,23 +45,45 @@ func stack(n *Node, port int, rows []wire.Tensor) (wire.Tensor, *wire.Error) {
 	return t, nil
 }
 
-// noRows is a gathered tensor without items. Its row comes from the module's
-// signature; a dimension that varies is 0 there.
-func noRows(n *Node, port int) wire.Tensor {
+// noRows is a gathered tensor without items. Its row comes from the signature of the module
+// that makes it, and from that which takes it where the former says nothing; a dimension that
+// varies for both is 0.
+func noRows(n *Node, port int, to *Node, input string) wire.Tensor {
 	t := wire.Tensor{Datatype: wire.FP32, Shape: []int64{0}}
-	sig := n.Module.Signature()
-	if sig == nil {
-		return t
+	var made, taken *pipelines.Port
+	if sig := n.Module.Signature(); sig != nil {
+		made = typed(sig.Outputs, n.Outs[port])
 	}
-	p := portOf(sig.Outputs, n.Outs[port])
-	if p == nil || p.Datatype == "" {
-		return t
+	var row []int64 // as it is taken
+	if to != nil {
+		if sig := to.Module.Signature(); sig != nil {
+			taken = typed(sig.Inputs, input)
+		}
 	}
-	t.Datatype = p.Datatype
-	for _, d := range p.Shape {
-		t.Shape = append(t.Shape, max(d, 0))
+	if taken != nil {
+		if row = taken.Shape; !to.scatter && len(row) > 0 {
+			row = row[1:]
+		}
+		t.Datatype, t.Shape = taken.Datatype, append(t.Shape, row...)
+	}
+	if made != nil {
+		t.Datatype, t.Shape = made.Datatype, append(t.Shape[:1], made.Shape...)
+	}
+	for k := range t.Shape {
+		if t.Shape[k] < 0 && len(row) == len(t.Shape)-1 {
+			t.Shape[k] = row[k-1]
+		}
+		t.Shape[k] = max(t.Shape[k], 0)
 	}
 	return t
+}
+
+// typed is the port of that name, where its datatype is known; else nil.
+func typed(ports []pipelines.Port, name string) *pipelines.Port {
+	if p := portOf(ports, name); p != nil && p.Datatype != "" {
+		return p
+	}
+	return nil
 }
 
 func portOf(ports []pipelines.Port, name string) *pipelines.Port {

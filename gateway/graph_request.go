@@ -304,7 +304,7 @@ func (r *Request) gatherInputs(n *Node, frame int32) ([]wire.Tensor, *wire.Error
 			continue
 		}
 		var err *wire.Error
-		if inputs[j], err = r.collect(in.From, in.Port, frame); err != nil {
+		if inputs[j], err = r.collect(in.From, in.Port, frame, n, in.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -316,7 +316,7 @@ func (r *Request) Output(o Output) (wire.Tensor, *wire.Error) {
 	if o.From == nil {
 		return r.Inputs[o.Port], nil
 	}
-	t, err := r.collect(o.From, o.Port, 0)
+	t, err := r.collect(o.From, o.Port, 0, nil, "")
 	if err == nil && len(t.Shape) == 0 {
 		t.Shape = []int64{1}
 	}

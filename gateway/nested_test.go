@@ -91,6 +91,35 @@ func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
 	})
 }
 
+// TestRowsOfNone looks at what stands for an output of which a request has none.
+func TestRowsOfNone(t *testing.T) {
+	module := func(ports ...pipelines.Port) *Module {
+		m := new(Module)
+		if len(ports) > 0 {
+			m.Announce(&pipelines.Signature{Inputs: ports, Outputs: ports})
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		made, taken *Module
+		scatter     bool
+		want        wire.Tensor
+	}{
+		"as it is made":            {module(port("y", "INT64", 4, 2)), module(port("x", "INT64", -1, 4, 2)), false, wire.Tensor{Datatype: "INT64", Shape: []int64{0, 4, 2}}},
+		"as far as it is made":     {module(port("y", "FP32", -1, 2)), module(port("x", "FP32", -1, 4, 2)), false, wire.Tensor{Datatype: "FP32", Shape: []int64{0, 4, 2}}},
+		"where all varies":         {module(port("y", "FP32", -1, 2)), module(port("x", "FP32", -1, -1, 2)), false, wire.Tensor{Datatype: "FP32", Shape: []int64{0, 0, 2}}},
+		"as it is split again":     {module(port("y", "FP32", -1, 2)), module(port("x", "FP32", 4, 2)), true, wire.Tensor{Datatype: "FP32", Shape: []int64{0, 4, 2}}},
+		"as it is taken":           {module(), module(port("x", "BYTES", -1, 2)), false, wire.Tensor{Datatype: "BYTES", Shape: []int64{0, 2}}},
+		"of another rank":          {module(port("y", "FP32", -1)), module(port("x", "FP32", -1)), false, wire.Tensor{Datatype: "FP32", Shape: []int64{0, 0}}},
+		"where nothing is known":   {module(), module(), false, wire.Tensor{Datatype: "FP32", Shape: []int64{0}}},
+		"of a port that is unsaid": {module(port("y", "")), module(port("x", "")), false, wire.Tensor{Datatype: "FP32", Shape: []int64{0}}},
+	} {
+		made, taken := &Node{Module: c.made, Outs: []string{"y"}}, &Node{Module: c.taken, scatter: c.scatter}
+		require.Equal(t, c.want, noRows(made, 0, taken, "x"), name)
+	}
+	require.Equal(t, wire.Tensor{Datatype: "FP32", Shape: []int64{0, 0}}, noRows(&Node{Module: module(port("y", "FP32", -1)), Outs: []string{"y"}}, 0, nil, ""))
+}
+
 func shapeText(n int) string { return fmt.Sprint([]int{n, 2}) }
 
 func TestRowsThatDoNotMatchFailTheRequest(t *testing.T) {

@@ -44,9 +44,8 @@ func (s *session) expect(n int) []expected {
 
 // make gives the value, and the view that frees nothing.
 func (e expected) make() (ort.Value, error) {
-	size := max(bytesOf(e.datatype, e.shape), 1) // none has no address
 	var v view
-	if err := v.set(make([]byte, size), e.datatype, e.shape); err != nil {
+	if err := v.set(make([]byte, bytesOf(e.datatype, e.shape)), e.datatype, e.shape); err != nil {
 		return nil, err
 	}
 	return v.value, nil

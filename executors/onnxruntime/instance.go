@@ -177,9 +177,6 @@ func (in *instance) bucketFor(item []wire.Tensor, n int) (bucket, error) {
 	shapes := make([][]int64, len(item))
 	for j := range item {
 		shapes[j] = batched(item[j].Shape, in.layout.In[j], n)
-		if slices.Contains(item[j].Shape, 0) {
-			return nil, invalid("", "input %q has no elements: its shape is %v", in.layout.Signature.Inputs[j].Name, item[j].Shape)
-		}
 	}
 	size := 0
 	for j := range item {
@@ -217,13 +214,13 @@ func batched(shape []int64, axis, n int) []int64 {
 }
 
 // pieces is in how many pieces the tensor of one request lies in that of a batch:
-// as many as there are elements before the batch axis.
+// as many as there are elements before the batch axis, but one where there are none.
 func pieces(shape []int64, axis int) int {
 	n := 1
 	for _, d := range shape[:max(axis, 0)] {
 		n *= int(d)
 	}
-	return n
+	return max(n, 1)
 }
 
 // feed gives the bucket its input j: where it lies, if it stays there and is in

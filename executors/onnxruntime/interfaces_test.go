@@ -356,3 +356,59 @@ func TestAnyBatchAxis(t *testing.T) {
 		}
 	})
 }
+
+// TestNoRows joins rows, of which there may be none, with one more: as a batch of requests
+// that have some and that have none, and along a batch axis behind them.
+func TestNoRows(t *testing.T) {
+	texts := func(n int) wire.Tensor {
+		return wire.FromStrings(slices.Repeat([]string{"ab"}, n)).Reshape(int64(n), 1)
+	}
+	numbers := func(datatype string) func(n int) wire.Tensor {
+		return func(n int) wire.Tensor {
+			return wire.Tensor{Datatype: datatype, Shape: []int64{int64(n), 3}, Data: slices.Repeat([]byte{1}, n*3*wire.Size(datatype))}
+		}
+	}
+	for name, c := range map[string]struct {
+		kind  onnx.DataType
+		width int64
+		rows  func(n int) wire.Tensor
+	}{
+		"FP32": {onnx.Float, 3, numbers(wire.FP32)}, "INT64": {onnx.Int64, 3, numbers(wire.Int64)},
+		"FP16": {onnx.Float16, 3, numbers(wire.FP16)}, "BYTES": {onnx.String, 1, texts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := func(name string) *onnx.ValueInfo { return onnx.Declare(name, c.kind, -1, -1, c.width) }
+			all := &onnx.Node{Op: "Concat", Inputs: []string{"rows", "own"}, Outputs: []string{"all"}, Attributes: []*onnx.Attribute{{Name: "axis", Kind: onnx.KindInt, Int: 1}}}
+			m := moduleOf(t, netOf([]*onnx.ValueInfo{rows("rows"), rows("own")}, []*onnx.ValueInfo{rows("all"), rows("same")}, all, node("Identity", "rows", "same")))
+			both(t, m, 4, func(t *testing.T, in executors.Instance) {
+				for range 2 { // the second time with buffers that were kept
+					for _, counts := range [][]int{{0}, {0, 2, 0, 1}, {2}} {
+						var items [][]wire.Tensor
+						for _, n := range counts {
+							items = append(items, []wire.Tensor{c.rows(n), c.rows(1)})
+						}
+						got, err := in.Run(t.Context(), items)
+						require.NoError(t, err)
+						for i, n := range counts {
+							require.Equal(t, c.rows(n+1), got[i][0])
+							require.Equal(t, c.rows(n).Shape, got[i][1].Shape)
+							require.Len(t, got[i][1].Data, len(c.rows(n).Data))
+						}
+					}
+				}
+			})
+		})
+	}
+	t.Run("before the batch", func(t *testing.T) {
+		m := moduleOf(t, netOf([]*onnx.ValueInfo{onnx.Declare("x", onnx.Float, -1, -1, 3)}, []*onnx.ValueInfo{onnx.Declare("y", onnx.Float, -1, -1, 3)}, node("Neg", "x", "y")))
+		m.BatchAxis = map[string]int{"x": 1, "y": 1}
+		both(t, m, 4, func(t *testing.T, in executors.Instance) {
+			none := []wire.Tensor{numbers(wire.FP32)(0)}
+			got, err := in.Run(t.Context(), [][]wire.Tensor{none, none, none})
+			require.NoError(t, err)
+			for i := range got {
+				require.Equal(t, []int64{0, 3}, got[i][0].Shape)
+			}
+		})
+	})
+}

@@ -55,7 +55,11 @@ func (p *view) set(data []byte, datatype string, shape []int64) error {
 		p.data, p.value, p.copied = slices.Clone(data), v, true
 		return nil
 	}
-	v, err := ort.NewCustomDataTensor(shape, data, ort.TensorElementDataType(kind))
+	from := data
+	if len(from) == 0 { // a tensor of no elements; none has no address
+		from = make([]byte, 1)
+	}
+	v, err := ort.NewCustomDataTensor(shape, from, ort.TensorElementDataType(kind))
 	if err != nil {
 		return failed(err)
 	}
