@@ -309,6 +309,9 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, map[string]pipelines.Port{"x": {Name: "x", Datatype: "FP32", Shape: []int64{4, 8, 8}}},
 		feedsOf(p, "kind", signatures), "a row at a time")
 	require.Empty(t, feedsOf(p, "kind", nil))
+	require.True(t, splits(port("crops", 16, 3, 8, 8), pipelines.Signature{Inputs: []pipelines.Port{port("x", 3, 8, 8)}}, "x"), "fixed")
+	require.False(t, splits(port("image", 3, 8, 8), pipelines.Signature{Inputs: []pipelines.Port{port("x", 3, 8, 8)}}, "x"))
+	require.False(t, splits(port("image", 3, 8, 8), pipelines.Signature{}, "x"))
 	require.Equal(t, []int64{3, 96, 96}, feedsOf(p, "detect", nil)["image"].Shape)
 	p.Modules[2].Fanout = 9.5
 	require.Equal(t, []int64{10, 4}, feedsOf(p, "crop", signatures)["boxes"].Shape)

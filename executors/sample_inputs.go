@@ -105,14 +105,16 @@ func source(p pipelines.Pipeline, r pipelines.Ref, signatures pipelines.Signatur
 }
 
 // splits reports whether a scattering module receives one row of the tensor at a
-// time: its first dimension varies, and the input has one dimension less, or
-// is unknown.
+// time: the input has one dimension less, or is unknown and the first varies.
 func splits(port pipelines.Port, own pipelines.Signature, input string) bool {
-	if len(port.Shape) == 0 || port.Shape[0] >= 0 {
+	if len(port.Shape) == 0 {
 		return false
 	}
 	i := slices.IndexFunc(own.Inputs, func(p pipelines.Port) bool { return p.Name == input })
-	return i < 0 || own.Inputs[i].Datatype == "" || len(own.Inputs[i].Shape) == len(port.Shape)-1
+	if i < 0 || own.Inputs[i].Datatype == "" {
+		return port.Shape[0] < 0
+	}
+	return len(own.Inputs[i].Shape) == len(port.Shape)-1
 }
 
 // FeedSampler makes its own inputs, one for every shape, where random numbers would not

@@ -132,6 +132,7 @@ func split(n *Node, inputs []wire.Tensor) (rows []wire.Tensor, k int, e *wire.Er
 // splits reports whether input j is one to split: by its rank where the module
 // states a shape, else by whether its maker states that the first dimension
 // varies, else by whether it has one.
+// The only input of a module that states none is.
 func (n *Node) splits(j int, t *wire.Tensor) bool {
 	if len(t.Shape) == 0 {
 		return false
@@ -141,6 +142,9 @@ func (n *Node) splits(j int, t *wire.Tensor) bool {
 		if p := portOf(sig.Inputs, in.Name); p != nil && p.Datatype != "" {
 			return len(t.Shape) == len(p.Shape)+1
 		}
+	}
+	if len(n.Inputs) == 1 {
+		return true
 	}
 	if in.From == nil {
 		return in.varies

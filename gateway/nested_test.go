@@ -91,6 +91,27 @@ func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
 	})
 }
 
+// TestFixedRows splits what always has three rows, for a module that says what it takes and for
+// one that does not.
+func TestFixedRows(t *testing.T) {
+	p := single(long)
+	p.Inputs = []pipelines.Port{port("x", "FP32", 3, 2)}
+	p.Modules[0].Scatter, p.Modules[0].Fanout = true, 3
+	anything := addOne
+	anything.sig.Inputs = []pipelines.Port{port("x", "")}
+	for name, kind := range map[string]kind{"known": addOne, "unknown": anything} {
+		t.Run(name, func(t *testing.T) {
+			specs := map[string]spec{"m": {kind: kind}}
+			g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
+			defer stop(g, workers)
+			x := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32([]float32{1, 2, 3, 4, 5, 6}, 3, 2)}}
+			resp, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: x})
+			require.NoError(t, err)
+			require.Equal(t, wire.FromFloat32([]float32{2, 3, 4, 5, 6, 7}, 3, 2), resp.Outputs[0].Tensor)
+		})
+	}
+}
+
 // TestRowsOfNone looks at what stands for an output of which a request has none.
 func TestRowsOfNone(t *testing.T) {
 	module := func(ports ...pipelines.Port) *Module {

@@ -87,7 +87,7 @@ func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map
 	}
 	v.axes(m, sig, path+".batch_axis")
 	if m.Scatter && !scattered {
-		v.errorf(path+".fanout", "Nothing to fan out", "No input of %q has a first dimension that varies, so there is nothing to split into requests.", m.Name)
+		v.errorf(path+".fanout", "Nothing to fan out", "No input of %q has one dimension more than the module takes, so there is nothing to split into requests.", m.Name)
 	}
 }
 
@@ -153,8 +153,11 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 	if m.Gathers(b, scopes) {
 		shape = append([]int64{-1}, shape...)
 	}
-	split := m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1
+	split := m.Scatter && len(shape) == len(to.Shape)+1
 	if split {
+		if rows := shape[0]; rows >= 0 && (m.Fanout != float64(rows) || m.MostItems() != int(rows)) {
+			v.errorf(at, "Fan-out of a fixed dimension", "%s always has %d rows, so that this is how many requests %q gets of it: write fanout = %d.", b.From, rows, m.Name, rows)
+		}
 		shape = shape[1:]
 	}
 	if from.Datatype != to.Datatype {
@@ -163,7 +166,7 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 	}
 	if !SameShape(shape, to.Shape) {
 		hint := ""
-		if !m.Scatter && len(shape) == len(to.Shape)+1 && shape[0] == -1 {
+		if !m.Scatter && len(shape) == len(to.Shape)+1 && SameShape(shape[1:], to.Shape) {
 			hint = " Give the module a fanout to run it once for each row."
 		}
 		if len(shape)+1 == len(to.Shape) && to.Shape[0] == -1 && len(CommonScopeOf(m, scopes)) > 0 {

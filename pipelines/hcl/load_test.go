@@ -223,6 +223,12 @@ func TestShapes(t *testing.T) {
 	}
 	assert.Contains(t, check(), "no diagnostics")
 	assert.Contains(t, check("fanout  = local.fan", ""), "Give the module a fanout")
+	signatures["detect"].Outputs[0].Shape[0] = 16
+	assert.Contains(t, check("local.fan", "16"), "no diagnostics")
+	assert.Contains(t, check("local.fan", "{ mean = 16, max = 16 }"), "no diagnostics")
+	assert.Contains(t, check(), `module.detect.vehicles always has 16 rows, so that this is how many requests "vehicle" gets of it: write fanout = 16.`)
+	assert.Contains(t, check("local.fan", "{ mean = 16, max = 20 }"), "always has 16 rows")
+	assert.Contains(t, check("fanout  = local.fan", ""), "Give the module a fanout")
 	assert.Contains(t, check("[3, 96, 96]", "[1, 96, 96]"), "input.frame has shape [1 96 96], but the model of \"detect\" takes [3 96 96]")
 	assert.Contains(t, check(`"FP32"`, `"UINT8"`), "input.frame is UINT8")
 	assert.Contains(t, check("image =", "img ="), `has no input "img"`)
