@@ -88,6 +88,14 @@ func TestDemand(t *testing.T) {
 	require.Equal(t, map[string]float64{"crops": 1.8}, rows)
 	outputs, _ = demand(traffic(), "colour")
 	require.Empty(t, outputs)
+	p := traffic()
+	p.Modules = append(p.Modules,
+		pipelines.Module{Name: "plate", Scatter: true, Fanout: 0.3, Most: 1, When: ref("detect", "near"), Inputs: p.Modules[1].Inputs},
+		pipelines.Module{Name: "far", Scatter: true, Fanout: 0.7, Most: 1, When: ref("detect", "near"), Else: true, Inputs: p.Modules[1].Inputs})
+	outputs, rows = demand(p, "detect")
+	require.Equal(t, []string{"boxes", "near", "scores"}, outputs)
+	require.Len(t, rows, 1)
+	require.InDelta(t, 0.3, rows["near"], 1e-9)
 }
 
 func TestTaskOfADeploymentSurvivesJSON(t *testing.T) {

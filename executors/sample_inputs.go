@@ -58,7 +58,7 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 			if m.Gathers(b, scopes) {
 				declared, port.Shape = slices.Insert(slices.Clone(declared), 0, -1), slices.Insert(port.Shape, 0, -1)
 			}
-			if m.Scatter && splits(pipelines.Port{Shape: declared}, own, b.Name) {
+			if m.Scatter && !m.IsConditional() && splits(pipelines.Port{Shape: declared}, own, b.Name) {
 				port.Shape = port.Shape[1:]
 			}
 			if len(port.Shape) > 0 && port.Shape[0] < 0 {

@@ -75,7 +75,8 @@ func withoutProfiles(p pipelines.Pipeline) pipelines.Pipeline {
 
 // demand says which outputs of a module the pipeline refers to, in order of
 // first mention, and how many rows on average those need that feed a module
-// with fan-out (the largest fanout where there are several).
+// with fan-out (the largest fanout where there are several). A condition needs one in the share
+// of requests in which it holds.
 func demand(p pipelines.Pipeline, module string) (outputs []string, rows map[string]float64) {
 	add := func(r pipelines.Ref) {
 		if r.Module == module && !slices.Contains(outputs, r.Port) {
@@ -83,14 +84,19 @@ func demand(p pipelines.Pipeline, module string) (outputs []string, rows map[str
 		}
 	}
 	for _, m := range p.Modules {
-		for _, b := range m.Inputs {
-			add(b.From)
-			if b.From.Module == module && m.Scatter {
-				if rows == nil {
-					rows = make(map[string]float64)
-				}
-				rows[b.From.Port] = max(rows[b.From.Port], m.Fanout)
+		for _, r := range m.Reads() {
+			add(r)
+			if r.Module != module || !m.Scatter || m.IsConditional() && r != m.When {
+				continue
 			}
+			mean := m.Fanout
+			if m.Else {
+				mean = 1 - mean
+			}
+			if rows == nil {
+				rows = make(map[string]float64)
+			}
+			rows[r.Port] = max(rows[r.Port], mean)
 		}
 	}
 	for _, o := range p.Outputs {

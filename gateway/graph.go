@@ -70,6 +70,8 @@ type Node struct {
 	index   int32
 	common  int32 // scope of its inputs
 	scatter bool
+	when    *Input // its condition; nil for none
+	not     bool   // it runs where that does not hold
 }
 
 // Input is one bound input of a node.
@@ -108,7 +110,7 @@ func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*G
 		if d.Within != "" {
 			n.Resident = placement.Resident(p.Name, n.Name)
 		}
-		if err := g.bind(n, p.Module(n.Name).Inputs); err != nil {
+		if err := g.bind(n, p.Module(n.Name)); err != nil {
 			return nil, err
 		}
 		g.Nodes = append(g.Nodes, n)
@@ -145,9 +147,16 @@ func (g *Graph) resolve(r pipelines.Ref) (*Node, int, error) {
 	return n, port, nil
 }
 
-// bind resolves the inputs of a node.
-func (g *Graph) bind(n *Node, declared []pipelines.Binding) error {
-	for _, b := range declared {
+// bind resolves the inputs of a node, and its condition.
+func (g *Graph) bind(n *Node, declared *pipelines.Module) error {
+	if declared.IsConditional() {
+		from, port, err := g.resolve(declared.When)
+		if err != nil {
+			return err
+		}
+		n.when, n.not = &Input{From: from, Port: port}, declared.Else
+	}
+	for _, b := range declared.Inputs {
 		if b.IsConstant() {
 			continue // its executors fill it in
 		}

@@ -266,7 +266,7 @@ func (r *Request) launch(ready []flow.Item, cause *Item, items []*Item) ([]*Item
 			items = append(items, r.link(it))
 			continue
 		}
-		rows, k, err := split(n, inputs)
+		rows, k, err := r.divide(n, at.Frame, inputs)
 		if err != nil {
 			return items, err
 		}
@@ -309,6 +309,24 @@ func (r *Request) gatherInputs(n *Node, frame int32) ([]wire.Tensor, *wire.Error
 		}
 	}
 	return inputs, nil
+}
+
+// divide gives the inputs of every item of a node that scatters, one after the other: as many as
+// there are rows, or one where the node has a condition that holds.
+func (r *Request) divide(n *Node, frame int32, inputs []wire.Tensor) (rows []wire.Tensor, k int, err *wire.Error) {
+	if n.when == nil {
+		return split(n, inputs)
+	}
+	var value wire.Tensor
+	if n.when.From == nil {
+		value = r.Inputs[n.when.Port]
+	} else if value, err = r.collect(n.when.From, n.when.Port, frame, nil, ""); err != nil {
+		return nil, 0, err
+	}
+	if holds := slices.ContainsFunc(value.Data, func(b byte) bool { return b != 0 }); holds == n.not {
+		return nil, 0, nil
+	}
+	return inputs, 1, nil
 }
 
 // Output collects an output of the graph once the request is done.

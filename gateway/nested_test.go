@@ -112,6 +112,46 @@ func TestFixedRows(t *testing.T) {
 	}
 }
 
+// TestConditions runs one of two branches, for a request by itself and for each row of one, and
+// joins what has come of it.
+func TestConditions(t *testing.T) {
+	share := func(m pipelines.Module, not bool) pipelines.Module {
+		m.Scatter, m.Fanout, m.Most, m.Else, m.When = true, 0.5, 1, not, ref("gate", "y")
+		return m
+	}
+	p := pipelines.Pipeline{
+		Name: "p", SLO: long, Inputs: []pipelines.Port{port("x", "FP32", 2)},
+		Modules: []pipelines.Module{
+			{Name: "spread", Inputs: []pipelines.Binding{bind("x", "", "x")}},
+			{Name: "gate", Scatter: true, Fanout: 2, Inputs: []pipelines.Binding{bind("x", "spread", "rows")}},
+			share(pipelines.Module{Name: "yes", Inputs: []pipelines.Binding{bind("x", "gate", "x")}}, false),
+			share(pipelines.Module{Name: "no", Inputs: []pipelines.Binding{bind("x", "gate", "x")}}, true),
+			{Name: "either", Inputs: []pipelines.Binding{bind("n", "yes", "y"), bind("rows", "no", "y")}},
+		},
+		Outputs: []pipelines.Output{{Name: "yes", From: ref("yes", "y")}, {Name: "no", From: ref("no", "y")}, {Name: "either", From: ref("either", "text")}},
+	}
+	odd := kind{ // whether the second is odd
+		sig: pipelines.Signature{Inputs: []pipelines.Port{port("x", "FP32", 2)}, Outputs: []pipelines.Port{port("x", "FP32", 2), port("y", "FP32")}},
+		run: func(in []wire.Tensor) []wire.Tensor {
+			return []wire.Tensor{in[0], wire.FromFloat32([]float32{float32(int(floats(in[0])[1]) % 2)}).Reshape()}
+		},
+	}
+	specs := map[string]spec{"spread": {kind: spread}, "gate": {kind: odd}, "yes": {kind: addOne}, "no": {kind: addOne}, "either": {kind: count}}
+	g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
+	defer stop(g, workers)
+	for k, want := range map[int][2][]float32{0: {{}, {}}, 1: {{}, {8, 1}}, 4: {{8, 2, 8, 4}, {8, 1, 8, 3}}} {
+		resp, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(float32(k), 7)})
+		require.NoError(t, err)
+		out := tensors(resp.Outputs)
+		require.Equal(t, want[0], floats(out["yes"]))
+		require.Equal(t, want[1], floats(out["no"]))
+		text, err := out["either"].Strings()
+		require.NoError(t, err)
+		require.Equal(t, []string{"[1 2]", "[0 2]", "[1 2]", "[0 2]"}[:k], text, "joined for every row")
+		requireSum(t, resp)
+	}
+}
+
 // TestRowsOfNone looks at what stands for an output of which a request has none.
 func TestRowsOfNone(t *testing.T) {
 	module := func(ports ...pipelines.Port) *Module {

@@ -209,6 +209,7 @@ func (v *validator) pipeline(p *Pipeline) {
 	}
 	v.reachable(p, path)
 	v.gathers(p, path)
+	v.joins(p, path)
 	v.variants(p, path)
 	v.fastest(p, path)
 	if v.signature != nil {
@@ -314,6 +315,9 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 	}
 	v.batching(m, path)
 	v.fanout(m, path+".fanout")
+	if m.IsConditional() {
+		v.reference(p, m.When, path+conditionOf(m))
+	}
 	if m.Gather != "" && m.Gather != GatherAround {
 		v.reference(p, Ref{Module: m.Gather}, path+".gather")
 	}
@@ -327,6 +331,8 @@ func (v *validator) fanout(m *Module, at string) {
 	switch {
 	case m.Fanout < 0 || !IsFinite(m.Fanout) || m.Fanout == 0 && m.Scatter:
 		v.errorf(at, "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
+	case m.IsConditional() && (!m.Scatter || m.Most != 1 || m.Fanout > 1):
+		v.errorf(at, "Invalid fanout", "Beside a condition, the fanout is the share of items in which that holds: above 0 and at most 1, such as fanout = 0.3.")
 	case m.Most < 0 || m.Most > MaxItems || m.Most > 0 && !m.Scatter:
 		v.errorf(at, "Invalid fanout", "The most requests per upstream request is a whole number from 1 to %d, beside their mean.", MaxItems)
 	case m.Most > 0 && float64(m.Most) < m.Fanout:
@@ -446,8 +452,19 @@ func (v *validator) order(p *Pipeline, path string) bool {
 				break
 			}
 		}
+		if m := v.g.Module(to); m.When.Module == from {
+			v.errorf(path+".module."+to+conditionOf(m), "Modules form a cycle", "%s waits for itself: %s. Take one of these references out.", to, around)
+		}
 	}
 	return false
+}
+
+// conditionOf is where a module says its condition.
+func conditionOf(m *Module) string {
+	if m.Else {
+		return ".else"
+	}
+	return ".when"
 }
 
 // reachable finds modules that no request reaches, and modules whose results
@@ -456,9 +473,9 @@ func (v *validator) reachable(p *Pipeline, path string) {
 	order, _ := v.g.Order()
 	fed := map[string]bool{}
 	for _, i := range order {
-		for _, in := range p.Modules[i].Inputs {
+		for _, r := range p.Modules[i].Reads() {
 			// A reference to nowhere is a finding of its own.
-			if !in.IsConstant() && (in.From.Module == "" || fed[in.From.Module] || !v.g.Has(in.From.Module)) {
+			if r.Module == "" || fed[r.Module] || !v.g.Has(r.Module) {
 				fed[v.g.Names[i]] = true
 			}
 		}
@@ -514,6 +531,31 @@ func (v *validator) gathers(p *Pipeline, path string) {
 	}
 }
 
+// joins checks that what a module joins of conditional branches has come under one condition.
+func (v *validator) joins(p *Pipeline, path string) {
+	scopes := v.g.Scopes()
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		common := len(CommonScopeOf(m, scopes))
+		var first *Module
+		for _, r := range m.Reads() {
+			scope := scopes[r.Module]
+			if len(scope) <= common || !v.g.Module(scope[common]).IsConditional() {
+				continue
+			}
+			branch := v.g.Module(scope[common])
+			if first == nil {
+				first = branch
+			}
+			if branch.When != first.When {
+				v.errorf(path+".module."+m.Name+".inputs", "Join over different conditions", "%q joins %s and %s, which run by %s and by %s, so that it may get both or none of them. Give them one condition, with when and else, or join them one after the other.",
+					m.Name, first.Name, branch.Name, first.When, branch.When)
+				break
+			}
+		}
+	}
+}
+
 func scopeText(scope []string) string {
 	if len(scope) == 0 {
 		return "the request only"
@@ -530,7 +572,7 @@ func (v *validator) lost(p *Pipeline) bool {
 		}
 	}
 	for _, m := range p.Modules {
-		if slices.ContainsFunc(m.Inputs, func(b Binding) bool { return !b.IsConstant() && gone(b.From) }) {
+		if slices.ContainsFunc(m.Reads(), gone) {
 			return true
 		}
 	}

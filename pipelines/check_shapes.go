@@ -54,6 +54,9 @@ func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map
 	for _, in := range sig.Inputs {
 		names = append(names, in.Name)
 	}
+	if m.IsConditional() {
+		v.source(m.When, all, path+conditionOf(m))
+	}
 	scattered := false
 	for _, b := range m.Inputs {
 		at := path + ".inputs." + b.Name
@@ -86,7 +89,7 @@ func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map
 		}
 	}
 	v.axes(m, sig, path+".batch_axis")
-	if m.Scatter && !scattered {
+	if m.Scatter && !m.IsConditional() && !scattered {
 		v.errorf(path+".fanout", "Nothing to fan out", "No input of %q has one dimension more than the module takes, so there is nothing to split into requests.", m.Name)
 	}
 }
@@ -153,7 +156,7 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 	if m.Gathers(b, scopes) {
 		shape = append([]int64{-1}, shape...)
 	}
-	split := m.Scatter && len(shape) == len(to.Shape)+1
+	split := m.Scatter && !m.IsConditional() && len(shape) == len(to.Shape)+1
 	if split {
 		if rows := shape[0]; rows >= 0 && (m.Fanout != float64(rows) || m.MostItems() != int(rows)) {
 			v.errorf(at, "Fan-out of a fixed dimension", "%s always has %d rows, so that this is how many requests %q gets of it: write fanout = %d.", b.From, rows, m.Name, rows)

@@ -59,8 +59,8 @@ func (p *Pipeline) Upstream(name string) []string {
 		return nil
 	}
 	var up []string
-	for _, in := range m.Inputs {
-		from := in.From.Module
+	for _, r := range m.Reads() {
+		from := r.Module
 		if from != "" && p.Module(from) != nil && !slices.Contains(up, from) {
 			up = append(up, from)
 		}
@@ -73,8 +73,8 @@ func (p *Pipeline) Upstream(name string) []string {
 func (p *Pipeline) Downstream(name string) []string {
 	var down []string
 	for _, m := range p.Modules {
-		feeds := func(in Binding) bool { return in.From.Module == name }
-		if name != "" && slices.ContainsFunc(m.Inputs, feeds) {
+		feeds := func(r Ref) bool { return r.Module == name }
+		if name != "" && slices.ContainsFunc(m.Reads(), feeds) {
 			down = append(down, m.Name)
 		}
 	}
@@ -148,9 +148,9 @@ func (m *Module) follows(scopes map[string][]string) (names []string) {
 		return []string{m.Gather}
 	}
 	common := CommonScopeOf(m, scopes)
-	for _, b := range m.Inputs {
-		from := b.From.Module
-		if scope, ok := scopes[from]; ok && !b.IsConstant() && len(scope) == len(common) && !slices.Contains(names, from) {
+	for _, r := range m.Reads() {
+		from := r.Module
+		if scope, ok := scopes[from]; ok && len(scope) == len(common) && !slices.Contains(names, from) {
 			names = append(names, from)
 		}
 	}
@@ -258,14 +258,11 @@ func (m *Module) Gathers(b Binding, scopes map[string][]string) bool {
 }
 
 // sharedScope is the longest prefix that the scopes of all inputs share, and the length of the
-// deepest of them.
+// deepest of them. A condition is one of them.
 func sharedScope(m *Module, scopes map[string][]string) (common []string, deepest int) {
 	first := true
-	for _, in := range m.Inputs {
-		if in.IsConstant() {
-			continue
-		}
-		scope := scopes[in.From.Module]
+	for _, r := range m.Reads() {
+		scope := scopes[r.Module]
 		if deepest = max(deepest, len(scope)); first {
 			common, first = scope, false
 		}
@@ -388,9 +385,9 @@ func (p *Pipeline) Resolve() *Graph {
 	}
 	for i := range p.Modules {
 		seen := map[int]bool{}
-		for _, b := range p.Modules[i].Inputs {
-			from, ok := g.at[b.From.Module]
-			if ok && b.From.Module != "" && !seen[from] {
+		for _, r := range p.Modules[i].Reads() {
+			from, ok := g.at[r.Module]
+			if ok && r.Module != "" && !seen[from] {
 				seen[from] = true
 				g.Up[i] = append(g.Up[i], from)
 			}

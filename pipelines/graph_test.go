@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +127,50 @@ func TestGathersThatCannotBe(t *testing.T) {
 			} else if assert.Len(t, found, 1) {
 				assert.Contains(t, found[0], c.want)
 			}
+		})
+	}
+}
+
+// TestConditionsThatCannotBe looks for the place and the words of what is wrong.
+func TestConditionsThatCannotBe(t *testing.T) {
+	found := Ref{Module: "gate", Port: "found"}
+	for name, c := range map[string]struct {
+		change   func(p *Pipeline)
+		at, want string
+	}{
+		"a share of two": {func(p *Pipeline) { p.Module("yes").Fanout = 1.5 }, "yes.fanout", "Invalid fanout: Beside a condition, the fanout is the share of items"},
+		"two at most":    {func(p *Pipeline) { p.Module("yes").Most = 2 }, "yes.fanout", "Invalid fanout: Beside a condition"},
+		"no share":       {func(p *Pipeline) { p.Module("yes").Fanout = 0 }, "yes.fanout", "Invalid fanout: A fanout is the mean number"},
+		"unknown":        {func(p *Pipeline) { p.Module("yes").When.Module = "gat" }, "yes.when", "Unknown reference: The pipeline has no module \"gat\". Did you mean \"gate\"?"},
+		"a cycle":        {func(p *Pipeline) { p.Module("no").When.Module = "join" }, "no.else", "Modules form a cycle: no waits for itself"},
+		"two conditions": {func(p *Pipeline) { p.Module("no").When.Port = "lost" }, "join.inputs", "Join over different conditions: \"join\" joins yes and no, which run by module.gate.found and by module.gate.lost"},
+		"deeper": {func(p *Pipeline) {
+			p.Module("after").When, p.Module("after").Scatter, p.Module("after").Most = Ref{Module: "yes", Port: "z"}, true, 1
+		}, "", ""},
+		"nothing": {func(*Pipeline) {}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := dag(1, map[string]float64{"yes": 0.3, "no": 0.7}, []string{"gate", "in"}, []string{"yes", "in"}, []string{"no", "gate"},
+				[]string{"after", "yes"}, []string{"join", "after", "no", "in"})
+			p.SLO, p.Outputs = time.Second, []Output{{Name: "y", From: Ref{Module: "join", Port: "y"}}}
+			for i := range p.Modules {
+				p.Modules[i].Profile.Points = []Point{{Hardware: "gpu", Batch: 1, Concurrency: 1, Duration: 1}}
+			}
+			for _, m := range []*Module{p.Module("yes"), p.Module("no")} {
+				m.When, m.Most, m.Else = found, 1, m.Name == "no"
+			}
+			c.change(p)
+			var all []string
+			p.Inputs[0].Datatype = "FP32"
+			for _, f := range CheckAll(&Document{Pipelines: []Pipeline{*p}, Hardware: []Hardware{{Name: "gpu", Price: 1}}}, Sources{}, nil) {
+				all = append(all, f.Path+" "+f.Summary+": "+f.Detail)
+			}
+			if c.at == "" {
+				require.Empty(t, all)
+				return
+			}
+			require.NotEmpty(t, all)
+			assert.Contains(t, strings.Join(all, "\n"), "pipeline.p.module."+c.at+" "+c.want)
 		})
 	}
 }

@@ -111,6 +111,13 @@ type Module struct {
 	// runs in the deepest scope that its inputs share.
 	Gather string `json:",omitempty"`
 
+	// When is the condition under which the module runs in an item: that some element of the
+	// tensor is not zero or, with Else, that none is. Its inputs are not split then: it scatters
+	// into one item or none, Fanout is the share of those with one, and Most is 1. The zero
+	// Ref is no condition.
+	When Ref  `json:",omitzero"`
+	Else bool `json:",omitempty"`
+
 	// Sized is true for the module of a pool: a request is a query of several
 	// items, the rows of its inputs, and runs as one batch of them, alone. How
 	// long it takes is read off the profile as Latency does. No HCL attribute.
@@ -139,6 +146,24 @@ type Module struct {
 	// declaration was applied. Empty before, and of a module that needs none. No HCL
 	// attribute.
 	Content []File `json:",omitempty"`
+}
+
+// IsConditional reports whether the module has a condition.
+func (m *Module) IsConditional() bool { return m.When != Ref{} }
+
+// Reads lists the tensors that the module depends on: those that feed its inputs, and its
+// condition.
+func (m *Module) Reads() []Ref {
+	refs := make([]Ref, 0, len(m.Inputs)+1)
+	for _, b := range m.Inputs {
+		if !b.IsConstant() {
+			refs = append(refs, b.From)
+		}
+	}
+	if m.IsConditional() {
+		refs = append(refs, m.When)
+	}
+	return refs
 }
 
 // GatherAround is in Module.Gather for the scope around the one that all inputs share.

@@ -17,8 +17,8 @@ func walk(p *Pipeline, order []string) map[string][]string {
 	for _, name := range order {
 		m := p.Module(name)
 		var fed [][]string // of every input item, its steps
-		for _, b := range m.Inputs {
-			for _, it := range items[b.From.Module] {
+		for _, r := range m.Reads() {
+			for _, it := range items[r.Module] {
 				fed = append(fed, strings.Fields(it))
 			}
 		}
@@ -83,6 +83,9 @@ func TestRatesAndBurstsAgainstAWalk(t *testing.T) {
 			}
 			if m.Scatter = rapid.Bool().Draw(t, "scatters"); m.Scatter {
 				m.Fanout = float64(rapid.IntRange(1, 3).Draw(t, "fanout"))
+			}
+			if when := rapid.IntRange(-3*i-1, i-1).Draw(t, "when"); when >= 0 {
+				m.Scatter, m.Fanout, m.Most, m.When = true, 1, 1, Ref{Module: p.Modules[when].Name, Port: "y"}
 			}
 			p.Modules = append(p.Modules, m)
 			last := &p.Modules[i]

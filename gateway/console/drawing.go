@@ -41,16 +41,16 @@ func drawGraph(p pipelines.Pipeline, modules []moduleView) template.HTML {
 	for _, m := range p.Modules {
 		to := at[m.Name]
 		drawn := map[string]bool{}
-		for _, in := range m.Inputs {
-			from, ok := at[in.From.Module]
-			if !ok || drawn[in.From.Module] {
+		for _, r := range m.Reads() {
+			from, ok := at[r.Module]
+			if !ok || drawn[r.Module] {
 				continue
 			}
-			drawn[in.From.Module] = true
+			drawn[r.Module] = true
 			here := point{from.x + boxWidth, from.y + boxHeight/2}
 			fmt.Fprintf(&b, `<path class="edge" d="M%d %d`, here.x, here.y)
-			for c := columns[in.From.Module] + 1; c < columns[m.Name]; c++ {
-				here = curve(&b, here, point{columnAt(c), lanes[lane{in.From.Module, c}]})
+			for c := columns[r.Module] + 1; c < columns[m.Name]; c++ {
+				here = curve(&b, here, point{columnAt(c), lanes[lane{r.Module, c}]})
 				here.x += boxWidth
 				fmt.Fprintf(&b, "H%d", here.x)
 			}
@@ -89,12 +89,12 @@ type lane struct {
 func layLanes(p pipelines.Pipeline, columns map[string]int, below map[int]int) map[lane]int {
 	lanes := map[lane]int{}
 	for _, m := range p.Modules {
-		for _, in := range m.Inputs {
-			if in.From.Module == "" {
+		for _, r := range m.Reads() {
+			if r.Module == "" {
 				continue
 			}
-			for c := columns[in.From.Module] + 1; c < columns[m.Name]; c++ {
-				l := lane{in.From.Module, c}
+			for c := columns[r.Module] + 1; c < columns[m.Name]; c++ {
+				l := lane{r.Module, c}
 				if _, laid := lanes[l]; !laid {
 					lanes[l] = below[c]
 					below[c] += gapY
@@ -116,9 +116,9 @@ func column(p pipelines.Pipeline, name string, known map[string]int, left int) i
 		if m.Name != name {
 			continue
 		}
-		for _, in := range m.Inputs {
-			if in.From.Module != "" {
-				c = max(c, 1+column(p, in.From.Module, known, left-1))
+		for _, r := range m.Reads() {
+			if r.Module != "" {
+				c = max(c, 1+column(p, r.Module, known, left-1))
 			}
 		}
 	}

@@ -218,6 +218,19 @@ func (b *ModuleBuilder) FanoutAtMost(mean float64, most int) *ModuleBuilder {
 	return b.Fanout(mean)
 }
 
+// When makes the module run only in items in which some element of the tensor is not zero;
+// Fanout is then the share of these.
+func (b *ModuleBuilder) When(condition pipelines.Ref) *ModuleBuilder {
+	b.m.Scatter, b.m.Most, b.m.When = true, 1, condition
+	return b
+}
+
+// Else makes the module run only in items in which no element of the tensor is other than zero.
+func (b *ModuleBuilder) Else(condition pipelines.Ref) *ModuleBuilder {
+	b.m.Else = true
+	return b.When(condition)
+}
+
 // Gather makes the module run once for each item of the scope of a module above it, with all
 // that have come of that item. Without a name it is the scope around that of its inputs.
 func (b *ModuleBuilder) Gather(module string) *ModuleBuilder {

@@ -146,6 +146,11 @@ func TestFindings(t *testing.T) {
 		"gather an output":    {change: []string{"fanout  = local.fan", "gather  = module.detect.vehicles"}, want: "a.hcl:35:15: error: Wrong kind of value: Gather names a module"},
 		"gather a number":     {change: []string{"fanout  = local.fan", "gather  = 3"}, want: "a.hcl:35:15: error: Wrong kind of value"},
 		"gather in quotes":    {change: []string{"fanout  = local.fan", `gather  = "detect"`}, want: "a.hcl:35:15: error: Wrong kind of value"},
+		"share beyond one":    {change: []string{"local.fan", "1.8\n    when    = module.detect.found"}, want: "a.hcl:35:15: error: Invalid fanout: Beside a condition"},
+		"when and else":       {change: []string{"fanout  = local.fan", "when    = module.detect.found\n    else    = module.detect.lost"}, want: "a.hcl:36:15: error: Two conditions"},
+		"when a text":         {change: []string{"fanout  = local.fan", `when    = "found"`}, want: "a.hcl:35:15: error: Not a reference"},
+		"else unknown":        {change: []string{"fanout  = local.fan", `else    = module.detekt.found`}, want: `a.hcl:35:15: error: Unknown reference: The pipeline has no module "detekt"`},
+		"when itself":         {change: []string{"fanout  = local.fan", `when    = module.vehicle.found`}, want: `a.hcl:35:15: error: Modules form a cycle`},
 		"price zero":          {change: []string{"3.06", "0"}, want: "a.hcl:13:12: error: Invalid price"},
 		"negative rate":       {change: []string{"rate = var.rate", "rate = -1"}, want: "a.hcl:20:10: error: Invalid rate"},
 		"slo too short":       {change: []string{`"400ms"`, `"30ms"`}, want: "a.hcl:19:10: error: SLO cannot be met: SLO 30ms cannot be met: the fastest path detect -> vehicle needs 40 ms."},
@@ -229,6 +234,11 @@ func TestShapes(t *testing.T) {
 	assert.Contains(t, check(), `module.detect.vehicles always has 16 rows, so that this is how many requests "vehicle" gets of it: write fanout = 16.`)
 	assert.Contains(t, check("local.fan", "{ mean = 16, max = 20 }"), "always has 16 rows")
 	assert.Contains(t, check("fanout  = local.fan", ""), "Give the module a fanout")
+	signatures["detect"].Outputs[0].Shape = []int64{3, 24, 24}
+	assert.Contains(t, check("fanout  = local.fan", "when = module.detect.vehicles"), "no diagnostics")
+	assert.Contains(t, check("fanout  = local.fan", "when = module.detect.found"), `no output "found"`)
+	signatures["detect"].Outputs[0].Shape = []int64{-1, 3, 24, 24}
+	assert.Contains(t, check("fanout  = local.fan", "when = module.detect.vehicles"), "Shapes differ", "nothing is split")
 	assert.Contains(t, check("[3, 96, 96]", "[1, 96, 96]"), "input.frame has shape [1 96 96], but the model of \"detect\" takes [3 96 96]")
 	assert.Contains(t, check(`"FP32"`, `"UINT8"`), "input.frame is UINT8")
 	assert.Contains(t, check("image =", "img ="), `has no input "img"`)

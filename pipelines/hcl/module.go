@@ -72,9 +72,12 @@ var moduleBlock = block[pipelines.Module]{
 				`share of the network's answers that are right, above 0 and at most 1; required where the module has variants`),
 			attr("inputs", bindings, func(m *pipelines.Module) *[]pipelines.Binding { return &m.Inputs },
 				`an object: for each input of the model, by name, where it comes from, or a constant (below)`).required(),
+			condition("when", false, `a tensor, such as 'module.gate.found': runs only in items in which some element of it is not zero (below)`),
+			condition("else", true, `a tensor: runs only in items in which none of its elements is other than zero`),
 			{
-				name: "fanout", read: (*decoder).fanout, print: fanoutTokens, when: func(m *pipelines.Module) bool { return m.Scatter },
-				doc: `splits inputs into requests of their own: '16' for always that many per upstream request, '1.8' for so many on average, '{ mean = 1.8, max = 8 }' where there are never more than max (below)`,
+				name: "fanout", read: (*decoder).fanout, print: fanoutTokens,
+				when: func(m *pipelines.Module) bool { return m.Scatter && !(m.IsConditional() && m.Fanout == 1) },
+				doc:  `splits inputs into requests of their own: '16' for always that many per upstream request, '1.8' for so many on average, '{ mean = 1.8, max = 8 }' where there are never more than max (below). Beside 'when' or 'else', the share of items in which the condition holds; 1 without it`,
 			},
 			attr("gather", gather, func(m *pipelines.Module) *string { return &m.Gather },
 				`'module.NAME', one of those above: runs once for each item that it gets, with all that have come of it, in order; 'true': once for all items of the fan-out around its inputs (below). Without it, inputs of different scopes are gathered in the deepest that they share`),
@@ -103,7 +106,9 @@ var moduleBlock = block[pipelines.Module]{
 	name:  func(m *pipelines.Module) *string { return &m.Name },
 	start: func(m *pipelines.Module) { m.Fanout = 1 },
 	finish: func(d *decoder, _ *hcl.Block, attrs hcl.Attributes, m *pipelines.Module) {
-		m.Scatter = attrs["fanout"] != nil
+		if m.Scatter = attrs["fanout"] != nil || m.IsConditional(); m.IsConditional() && m.Most == 0 {
+			m.Most = 1
+		}
 		d.profile(attrs["profile"], m.ProfileFile, &m.Profile)
 		d.single(m, attrs["profile"], &m.Profile)
 	},
@@ -183,12 +188,29 @@ func (d *decoder) fanout(a *hcl.Attribute, m *pipelines.Module) {
 }
 
 func fanoutTokens(m *pipelines.Module, _ bool) hclwrite.Tokens {
-	if m.Most == 0 {
+	if m.Most == 0 || m.IsConditional() {
 		return number.print(m.Fanout)
 	}
 	return object([]hclwrite.ObjectAttrTokens{
 		{Name: keyTokens("mean"), Value: number.print(m.Fanout)}, {Name: keyTokens("max"), Value: integer.print(m.Most)},
 	})
+}
+
+// condition is under which a module runs.
+func condition(name string, otherwise bool, doc string) attribute[pipelines.Module] {
+	return attribute[pipelines.Module]{
+		name: name, doc: doc,
+		read: func(d *decoder, a *hcl.Attribute, m *pipelines.Module) {
+			if m.IsConditional() {
+				d.report(files.Problem("Two conditions", "A module has one condition: when or else.", ptr(a.Expr.Range())))
+				return
+			}
+			ref.read(d, a, &m.When)
+			m.Else = otherwise && m.IsConditional()
+		},
+		print: func(m *pipelines.Module, _ bool) hclwrite.Tokens { return refTokens(m.When) },
+		when:  func(m *pipelines.Module) bool { return m.IsConditional() && m.Else == otherwise },
+	}
 }
 
 // gather is a module, or true for the scope around.

@@ -74,6 +74,12 @@ func drawDocument(t *rapid.T) pipelines.Document {
 		case 2:
 			m.FanoutAtMost(mean, rapid.IntRange(1, 1000).Draw(t, "most"))
 		}
+		switch condition := build.From("a.b", word.Draw(t, "condition")); rapid.IntRange(0, 4).Draw(t, "conditional") {
+		case 0:
+			m.When(condition)
+		case 1:
+			m.Else(condition).Fanout(rapid.Float64Range(0.001, 1).Draw(t, "share"))
+		}
 		if rapid.Bool().Draw(t, "gathers") {
 			m.Gather(rapid.SampledFrom([]string{"", from.Module, "a.b"}).Draw(t, "gather"))
 		}

@@ -178,7 +178,9 @@ func WithMeasuredFanout(m Measures, p pipelines.Pipeline, share float64) (_ pipe
 		one := &p.Modules[i]
 		if seen := Fanout(m, &p, one.Name); one.Scatter && seen > (1+share)*one.Fanout {
 			how += fmt.Sprintf("; %s is sent %s requests for each that it follows, declared %s", one.Name, quantity.Number(seen), quantity.Number(one.Fanout))
-			if one.Fanout = RoundUp(seen); one.Most > 0 {
+			if one.Fanout = RoundUp(seen); one.IsConditional() {
+				one.Fanout = min(one.Fanout, 1)
+			} else if one.Most > 0 {
 				one.Most = max(one.Most, int(math.Ceil(one.Fanout)))
 			}
 		}

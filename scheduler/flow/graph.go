@@ -125,13 +125,10 @@ func (g *Graph) add(p *pipelines.Pipeline, m *pipelines.Module, output bool, ind
 // pipelines.Pipeline.CommonScope. Inputs of the pipeline are in scope 0.
 func (g *Graph) commonScope(m *pipelines.Module, index map[string]int32) int32 {
 	common, deepest := int32(-1), int32(0)
-	for _, in := range m.Inputs {
-		if in.IsConstant() {
-			continue
-		}
+	for _, r := range m.Reads() {
 		scope := int32(0)
-		if in.From.Module != "" {
-			scope = g.Nodes[index[in.From.Module]].Scope
+		if r.Module != "" {
+			scope = g.Nodes[index[r.Module]].Scope
 		}
 		if deepest = max(deepest, scope); common < 0 {
 			common = scope

@@ -113,6 +113,9 @@ func drawPipeline(t *rapid.T) *pipelines.Pipeline {
 		} else if gather >= 0 && above(p, m.Name, p.Modules[gather].Name) {
 			last.Gather = p.Modules[gather].Name
 		}
+		if when := rapid.IntRange(-2*i-1, i-1).Draw(t, "when"); when >= 0 {
+			last.When = pipelines.Ref{Module: p.Modules[when].Name, Port: "y"}
+		}
 		last.Scatter = rapid.Bool().Draw(t, "scatters") && len(p.CommonScope(m.Name)) < 3
 		if rapid.IntRange(0, 2).Draw(t, "output") == 0 {
 			p.Outputs = append(p.Outputs, pipelines.Output{Name: m.Name, From: pipelines.Ref{Module: m.Name, Port: "y"}})

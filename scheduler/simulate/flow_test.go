@@ -76,6 +76,34 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
+// TestConditions: of two branches under one condition, every request takes one, each as often as
+// its share says.
+func TestConditions(t *testing.T) {
+	branch := func(name, gate string, share float64, not bool) pipelines.Module {
+		m := scatter(step(name, 1*ms, 1, "a"), share)
+		m.Most, m.When, m.Else = 1, pipelines.Ref{Module: gate, Port: "found"}, not
+		return m
+	}
+	p := pipelines.Pipeline{Name: "p", SLO: 100 * ms, Modules: []pipelines.Module{
+		step("a", 1*ms, 1), branch("yes", "a", 0.3, false), branch("no", "a", 0.7, true), branch("other", "b", 0.3, false),
+		step("b", 1*ms, 1, "a"), step("join", 1*ms, 1, "yes", "no", "b"),
+	}}
+	for _, spread := range []Spread{SpreadPoisson, SpreadNear} {
+		r, err := OnPlans([]Load{{Pipeline: p, Rate: 10}}, []plan.Plan{onOwn(p, 1)}, Options{Duration: 1000 * time.Second, Dispatch: "tc", Eager: true, Spread: spread})
+		require.NoError(t, err)
+		one := r.Pipelines[0]
+		assert.EqualValues(t, 10_000, one.Completed)
+		seen := map[string]int64{}
+		for _, m := range one.Modules {
+			seen[m.Module] = m.Completed
+		}
+		assert.EqualValues(t, 10_000, seen["yes"]+seen["no"])
+		assert.InDelta(t, 3000, seen["yes"], 150)
+		assert.InDelta(t, 3000, seen["other"], 150)
+		assert.EqualValues(t, 10_000, seen["join"])
+	}
+}
+
 // TestWithdrawal: when one branch fails, what waits in the other is taken back.
 func TestWithdrawal(t *testing.T) {
 	p := pipelines.Pipeline{Name: "p", SLO: 25 * ms, Modules: []pipelines.Module{

@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -16,7 +18,8 @@ type node struct {
 	station int32
 	class   int32
 	of      *pipelines.Module
-	kept    Time // of the objective, for the modules below; see Dropping
+	coin    uint64 // above zero where it has a condition, the same for all that have this one
+	kept    Time   // of the objective, for the modules below; see Dropping
 	tally   moduleTally
 }
 
@@ -33,6 +36,10 @@ func compile(p *pipelines.Pipeline) (*flow.Graph, []node, error) {
 	for i := range nodes {
 		of := *p.Module(g.Nodes[i].Module)
 		nodes[i] = node{Node: &g.Nodes[i], of: &of}
+		if of.IsConditional() {
+			same := func(n node) bool { return n.of.When == of.When }
+			nodes[i].coin = uint64(slices.IndexFunc(nodes[:i+1], same)) + 1
+		}
 	}
 	return g, nodes, nil
 }
@@ -42,8 +49,9 @@ type request struct {
 	flow.Request
 	load     int32
 	arrival  Time
-	spent    Time  // of devices
-	items    int32 // the latest, linked by next; -1 for none
+	spent    Time   // of devices
+	items    int32  // the latest, linked by next; -1 for none
+	coin     uint64 // of its conditions; zero before the first is looked at
 	measured bool
 	over     bool
 }
@@ -57,7 +65,7 @@ func (e *engine) open(at int32, arrival Time, measured bool) {
 		e.requests = append(e.requests, new(request))
 	}
 	q := e.requests[r]
-	q.load, q.arrival, q.spent, q.items, q.measured, q.over = at, arrival, 0, -1, measured, false
+	q.load, q.arrival, q.spent, q.items, q.coin, q.measured, q.over = at, arrival, 0, -1, 0, measured, false
 	e.launch(r, q.Begin(e.loads[at].graph, e.ready[:0]))
 }
 
@@ -75,7 +83,7 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 			items = append(items, it)
 			continue
 		}
-		k := int32(DrawFanout(a.fan, n.of, e.spread))
+		k := int32(e.divide(q, n, it.Frame))
 		var first int32
 		first, ready = q.Split(it, int(k), ready)
 		for f := first; f < first+k; f++ {
@@ -96,6 +104,27 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 		e.answer(a, q.arrival, q.spent, q.measured)
 		e.close(r)
 	}
+}
+
+// divide draws how many items there are of one at a node that scatters. Of when and else of one
+// condition, one holds.
+func (e *engine) divide(q *request, n *node, frame int32) int {
+	if n.coin == 0 {
+		return DrawFanout(e.loads[q.load].fan, n.of, e.spread)
+	}
+	if q.coin == 0 {
+		q.coin = e.loads[q.load].fan.Uint64() | 1
+	}
+	var toss rand.PCG
+	toss.Seed(q.coin, n.coin<<32|uint64(frame))
+	u := float64(toss.Uint64()>>11) / (1 << 53)
+	if n.of.Else {
+		u = 1 - u
+	}
+	if u < n.of.Fanout {
+		return 1
+	}
+	return 0
 }
 
 // addItem makes an item and hands it to its station.
