@@ -36,8 +36,9 @@ type Graph struct {
 
 	InFlight atomic.Int64
 
-	queue   Queue
-	gateway dispatcher.Gateway
+	queue    Queue
+	gateway  dispatcher.Gateway
+	exceeded func(ExceedInfo) // nil where nobody is to be told
 }
 
 // Module is what stays of a module for as long as it is the same, from one
@@ -70,6 +71,7 @@ type Node struct {
 	index   int32
 	common  int32 // scope of its inputs
 	scatter bool
+	most    int    // items of one, as declared; 0 where there is no bound
 	when    *Input // its condition; nil for none
 	not     bool   // it runs where that does not hold
 }
@@ -106,7 +108,7 @@ func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*G
 	for i := range of.Nodes {
 		at := &of.Nodes[i]
 		n := &Node{Name: at.Module, Scope: at.Scope, index: int32(i), common: at.Common, scatter: at.Scatter}
-		n.Sized = p.Module(n.Name).Sized
+		n.Sized, n.most = p.Module(n.Name).Sized, p.Module(n.Name).MostItems()
 		if d.Within != "" {
 			n.Resident = placement.Resident(p.Name, n.Name)
 		}

@@ -270,6 +270,9 @@ func (r *Request) launch(ready []flow.Item, cause *Item, items []*Item) ([]*Item
 		if err != nil {
 			return items, err
 		}
+		if told := r.Graph.exceeded; told != nil && n.most > 0 && k > n.most {
+			told(ExceedInfo{r.Graph.Deployment.Name(), n.Name, k, n.most})
+		}
 		var first int32
 		first, ready = r.flow.Split(at, k, ready)
 		r.values = append(r.values, make([][]wire.Tensor, r.flow.Len()-len(r.values))...)

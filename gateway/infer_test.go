@@ -72,6 +72,23 @@ func TestFanOutAndGather(t *testing.T) {
 	}
 }
 
+// TestMoreThanDeclared splits a request into more items than declared at most: it is answered,
+// and told.
+func TestMoreThanDeclared(t *testing.T) {
+	p := fanning(long)
+	p.Modules[1].Fanout, p.Modules[1].Most = 1.8, 3
+	var told []ExceedInfo // by the request's own goroutine or its executor's, which it waits for
+	specs := fanningSpecs()
+	g, workers := serve(t, Options{Observer: Observer{Exceeded: func(i ExceedInfo) { told = append(told, i) }}}, deployment(p, 1, specs), specs)
+	defer stop(g, workers)
+	for _, k := range []int{3, 4, 0, 8} {
+		resp, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(float32(k), 5)})
+		require.NoError(t, err)
+		require.Equal(t, []int64{int64(k)}, tensors(resp.Outputs)["sum"].Shape)
+	}
+	require.Equal(t, []ExceedInfo{{"p", "inc", 4, 3}, {"p", "inc", 8, 3}}, told)
+}
+
 func TestWantedOutputsOnly(t *testing.T) {
 	specs := fanningSpecs()
 	g, workers := serve(t, Options{}, deployment(fanning(long), 1, specs), specs)

@@ -152,6 +152,9 @@ func (g *Gateway) compile(ctx context.Context, d placement.Deployment, mustAnswe
 	if err == nil {
 		gr.Graph, err = Compile(generation, g.queue, g)
 	}
+	if err == nil {
+		gr.Graph.exceeded = g.options.Observer.Exceeded
+	}
 	return gr, err
 }
 
@@ -355,6 +358,7 @@ func (g *Gateway) compileCluster(d *placement.Deployment) ([]partOf, error) {
 			if err != nil {
 				return nil, err
 			}
+			gr.exceeded = g.options.Observer.Exceeded
 			part.members = append(part.members, &deployed{Graph: gr})
 		}
 		all = append(all, part)

@@ -19,6 +19,7 @@ type Observer struct {
 	BatchBegin   func(BatchInfo)    // handed to an executor
 	BatchEnd     func(BatchInfo)    // answered, or lost with its executor
 	Dropped      func(DropInfo)     // a module's policy gave an item up
+	Exceeded     func(ExceedInfo)   // a module got more items of one than declared at most
 	Attached     func(ExecutorInfo) // an executor said Hello
 	Detached     func(ExecutorInfo)
 	Installed    func(InstallInfo)
@@ -106,6 +107,14 @@ type DropInfo struct {
 	Reason   string // one of those of package autoscale
 }
 
+// ExceedInfo describes an item that was split into more than its module's fan-out declares at
+// most. The request goes on.
+type ExceedInfo struct {
+	Pipeline    string
+	Module      string
+	Items, Most int
+}
+
 // Tee makes one observer of several; each is told in turn.
 func Tee(all ...Observer) Observer {
 	return Observer{
@@ -114,6 +123,7 @@ func Tee(all ...Observer) Observer {
 		BatchBegin:   each(all, func(o Observer) func(BatchInfo) { return o.BatchBegin }),
 		BatchEnd:     each(all, func(o Observer) func(BatchInfo) { return o.BatchEnd }),
 		Dropped:      each(all, func(o Observer) func(DropInfo) { return o.Dropped }),
+		Exceeded:     each(all, func(o Observer) func(ExceedInfo) { return o.Exceeded }),
 		Attached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Attached }),
 		Detached:     each(all, func(o Observer) func(ExecutorInfo) { return o.Detached }),
 		Installed:    each(all, func(o Observer) func(InstallInfo) { return o.Installed }),

@@ -42,6 +42,7 @@ type Metrics struct {
 	executors  *prometheus.GaugeVec
 	generation *prometheus.GaugeVec
 	drops      *prometheus.CounterVec
+	exceeded   *prometheus.CounterVec
 	policies   *prometheus.GaugeVec
 
 	callers, busy *prometheus.CounterVec // by named token
@@ -77,6 +78,7 @@ func New() *Metrics {
 		failed:     counter("batches_failed_total", "Batches without an answer.", "pipeline", "module", "code"),
 		executors:  gauge("executors", "Executors that are attached.", "pipeline", "module"),
 		drops:      counter("module_drops_total", "Requests that a module gave up, by reason.", "pipeline", "module", "reason"),
+		exceeded:   counter("module_exceeded_total", "Items that were split into more than the fan-out of the module declares at most.", "pipeline", "module"),
 		policies:   gauge("dispatch_policy", "1 for the dispatch policy of a module.", "pipeline", "module", "policy"),
 		generation: gauge("generation", "Generation of the deployment that serves.", "pipeline"),
 	}
@@ -89,7 +91,7 @@ func New() *Metrics {
 	m.billed = counter("function_billed_seconds_total", "Time that providers bill.", "function", "group")
 	m.cost = counter("function_cost_total", "Money that providers bill.", "function", "group")
 	m.registry.MustRegister(m.calls, m.colds, m.again, m.billed, m.cost)
-	m.registry.MustRegister(m.requests, m.accepted, m.ended, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation, m.drops, m.policies,
+	m.registry.MustRegister(m.requests, m.accepted, m.ended, m.inFlight, m.durations, m.stages, m.sizes, m.batches, m.failed, m.executors, m.generation, m.drops, m.exceeded, m.policies,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -116,6 +118,7 @@ func (m *Metrics) Observer() gateway.Observer {
 		Attached:   func(i gateway.ExecutorInfo) { m.attached(i, 1) },
 		Detached:   func(i gateway.ExecutorInfo) { m.attached(i, -1) },
 		Dropped:    func(i gateway.DropInfo) { m.drops.WithLabelValues(i.Pipeline, i.Module, i.Reason).Inc() },
+		Exceeded:   func(i gateway.ExceedInfo) { m.exceeded.WithLabelValues(i.Pipeline, i.Module).Inc() },
 		Installed:  m.installed,
 		CallEnd:    m.callEnd,
 	}
@@ -226,7 +229,7 @@ func (m *Metrics) forget(families []*dto.MetricFamily) (any bool) {
 	defer m.forgets.Unlock()
 	served := m.served()
 	whole := []vector{m.requests, m.accepted, m.ended, m.inFlight, m.durations, m.callers, m.busy}
-	parts := []vector{m.stages, m.sizes, m.batches, m.failed, m.drops, m.policies}
+	parts := []vector{m.stages, m.sizes, m.batches, m.failed, m.drops, m.exceeded, m.policies}
 	functions := []vector{m.calls, m.colds, m.again, m.billed, m.cost}
 	drop := func(from []vector, labels prometheus.Labels) {
 		for _, v := range from {

@@ -20,6 +20,7 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 2, Policies: map[string]string{"m": "tc"}})
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 3, Policies: map[string]string{"m": "adaptive"}})
 	o.Dropped(gateway.DropInfo{Pipeline: "p", Module: "m", Reason: "late"})
+	o.Exceeded(gateway.ExceedInfo{Pipeline: "p", Module: "m", Items: 9, Most: 8})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
 	o.RequestBegin(gateway.RequestInfo{Pipeline: "p"})
 	o.RequestEnd(gateway.RequestInfo{Pipeline: "p", Caller: "alice", Outcome: gateway.Completed, Elapsed: time.Millisecond, Stages: []wire.Stage{
@@ -48,6 +49,7 @@ func TestMetricsShowWhatIsReported(t *testing.T) {
 		`harpagon_executors{module="m",pipeline="p"} 1`,
 		`harpagon_generation{pipeline="p"} 3`,
 		`harpagon_module_drops_total{module="m",pipeline="p",reason="late"} 1`,
+		`harpagon_module_exceeded_total{module="m",pipeline="p"} 1`,
 		`harpagon_dispatch_policy{module="m",pipeline="p",policy="adaptive"} 1`,
 		`harpagon_function_calls_total{function="f",group="2 GB GPU",result="answered"} 1`,
 		`harpagon_function_calls_total{function="f",group="2 GB GPU",result="throttled"} 1`,
