@@ -39,7 +39,7 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 			continue
 		}
 		own, _ := signature(m, signatures)
-		scopes := p.Resolve().Scopes()
+		scopes, most := p.Resolve().Scopes(), p.Bursts()
 		for _, b := range m.Inputs {
 			port, ok := source(p, b.From, signatures)
 			if typical := m.Typical[b.Name]; len(typical) > 0 {
@@ -56,7 +56,11 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 				port.Shape = slices.Clone(port.Typical)
 			}
 			if m.Gathers(b, scopes) {
-				declared, port.Shape = slices.Insert(slices.Clone(declared), 0, -1), slices.Insert(port.Shape, 0, -1)
+				first := int64(-1)
+				if most[b.From.Module] == 1 { // of a condition
+					first = 1
+				}
+				declared, port.Shape = slices.Insert(slices.Clone(declared), 0, -1), slices.Insert(port.Shape, 0, first)
 			}
 			if m.Scatter && !m.IsConditional() && splits(pipelines.Port{Shape: declared}, own, b.Name) {
 				port.Shape = port.Shape[1:]
