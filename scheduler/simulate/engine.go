@@ -45,6 +45,7 @@ type engine struct {
 	begin    Time       // requests before it are not counted
 	end      Time       // no request comes from then on
 	giveUp   int64      // misses after which the run stops; 0 means never
+	test     test
 	observer Observer
 	seen     []Request // of the batch that the observer is told of
 	stop     func() bool
@@ -76,6 +77,7 @@ type loadState struct {
 	sizes    []int32 // of requests, in the order in which they come; nil where they have none
 	fan      *rand.Rand
 	tally    tally
+	verdict  Interval // of the last look of a test
 }
 
 // station is a policy with its executors.
@@ -158,6 +160,10 @@ func (e *engine) run() {
 	at, since := Time(-1), int64(0)
 	for e.fault == nil {
 		next := e.queue.Next()
+		if next > e.test.at {
+			e.look()
+			continue
+		}
 		if next == never || e.giveUp > 0 && e.misses > e.giveUp {
 			return
 		}

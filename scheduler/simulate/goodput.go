@@ -283,8 +283,12 @@ func wilson(good, n int64, confidence float64) Interval {
 	if n == 0 {
 		return Interval{Low: 0, High: 1, Confidence: confidence}
 	}
+	return score(float64(good)/float64(n), float64(n), confidence)
+}
+
+// score is the interval around a share p that was seen of m.
+func score(p, m, confidence float64) Interval {
 	z := normalQuantile(0.5 + confidence/2)
-	p, m := float64(good)/float64(n), float64(n)
 	middle := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
 	return Interval{Low: math.Max(0, math.Min(p, middle-half)), High: math.Min(1, math.Max(p, middle+half)), Confidence: confidence}

@@ -149,7 +149,7 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 	r := PipelineResult{
 		Pipeline: a.name, SLO: a.slo,
 		Counts:     Counts{Requests: t.requests, Completed: t.completed, Late: t.late, Dropped: t.dropped, Refused: t.refused},
-		Attainment: 1, Interval: OverTime(t.good[:], t.total[:], confidence), Latency: t.latency.Percentiles(),
+		Attainment: 1, Interval: OverTime(t.good[:slicesOfTime], t.total[:slicesOfTime], confidence), Latency: t.latency.Percentiles(),
 	}
 	if t.requests > 0 {
 		r.Attainment = float64(t.completed) / float64(t.requests)
@@ -188,7 +188,8 @@ type tally struct {
 	requests, completed, late int64
 	spent, useful             Time // of devices by items; by those of requests that were in time
 	latency                   histogram.Histogram
-	good, total               [slicesOfTime]int64
+	good, total               [2 * slicesOfTime]int64 // half of them without a test
+	folds                     bool                    // two slices become one where more have passed than there are
 }
 
 func newTally(begin, end Time) tally {
@@ -196,7 +197,15 @@ func newTally(begin, end Time) tally {
 }
 
 func (t *tally) slice(arrival Time) int {
-	return min(slicesOfTime-1, int(float64(arrival-t.begin)*t.perTime))
+	i := int(float64(arrival-t.begin) * t.perTime)
+	if !t.folds {
+		return min(slicesOfTime-1, i)
+	}
+	for i >= len(t.total) {
+		t.fold()
+		i /= 2
+	}
+	return i
 }
 
 func (t *tally) arrive(arrival Time) {

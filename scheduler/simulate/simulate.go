@@ -69,6 +69,7 @@ type Options struct {
 
 	Confidence float64 // of the intervals; DefaultConfidence when 0
 	GiveUp     int64   // ends the run after more misses than this; 0 never does
+	Test       *Test   // ends the run when it is certain what each pipeline attains; nil never does
 	Observer   Observer
 
 	// Record, where given, makes what keeps the steps of a station's policy: those of the
@@ -124,6 +125,8 @@ func (o Options) check() error {
 		return fmt.Errorf("simulate: noise is the coefficient of variation of durations, from 0 to 10, not %v", o.Noise)
 	case !(o.Confidence > 0 && o.Confidence < 1):
 		return fmt.Errorf("simulate: a confidence is between 0 and 1, such as 0.95, not %v", o.Confidence)
+	case o.Test != nil && !(o.Test.Confidence > 0.5 && o.Test.Confidence < 1 && o.Test.First > 0 && o.Test.Refuted >= 0 && o.Test.Refuted < 1):
+		return fmt.Errorf("simulate: a test has a confidence from 0.5 to 1, such as 0.99, and a first look above zero, not %v after %v", o.Test.Confidence, o.Test.First)
 	case o.Spread != SpreadPoisson && o.Spread != SpreadNear:
 		return fmt.Errorf("simulate: fan-out is spread as %s or %s, not %q", SpreadPoisson, SpreadNear, o.Spread)
 	}
@@ -177,7 +180,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 	}
 	e := &engine{
 		delay: o.Delay, planned: o.Delay.Planned(), noise: o.Noise, spread: o.Spread, dropping: o.Dropping, random: RandomSource(o.Seed, ForNoise, 0),
-		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop,
+		begin: o.Warmup, end: o.Warmup + o.Duration, giveUp: o.GiveUp, observer: o.Observer, stop: o.Stop, test: test{at: never},
 	}
 	if o.Delay.Random() {
 		e.delays = RandomSource(o.Seed, ForDelay, 0)
@@ -197,6 +200,9 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 			a.nodes[k].tally.behind = -never
 		}
 		e.loads = append(e.loads, a)
+	}
+	if o.Test != nil {
+		e.beginTest(*o.Test)
 	}
 	return e, o, nil
 }
@@ -282,6 +288,9 @@ func (e *engine) play(loads []Load, o Options) (Result, error) {
 		p := &r.Pipelines[i]
 		p.Arrivals, p.Seed, p.Rate = loads[i].Arrivals.String(), o.Seed, loads[i].offered()
 		p.Dispatch = e.stations[e.loads[i].nodes[0].station].Policy.Name()
+		if o.Test != nil {
+			p.Interval = e.loads[i].verdict
+		}
 		if lost := p.Requests - p.Completed - p.Late - p.Dropped - p.Refused; lost != 0 && !r.Cut {
 			return r, fmt.Errorf("simulate: policy %s has left %d requests of pipeline %q without an outcome", p.Dispatch, lost, p.Pipeline)
 		}
