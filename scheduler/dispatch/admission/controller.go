@@ -74,6 +74,7 @@ type service struct {
 	whole     float64        // device time of a request, in nanoseconds
 	standing  standing
 	deadlines horizon // of the requests under way
+	part      float64 // of them that is due before what comes; see inTime
 	learned   int     // batches since the work was last estimated
 	estimated bool
 	until     Time // when the estimate is no longer to be relied on
@@ -236,18 +237,21 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	for _, other := range c.services {
 		other.estimate(now)
 		other.watch(now)
+		if other.underWay > 0 {
+			other.part = other.deadlines.share(now, deadline)
+		}
 	}
-	over := math.Inf(-1)
+	over, care, kept := math.Inf(-1), s.care(), s.kept()
 	defer func() { s.stands(now, over) }()
 	for i := range s.devices {
 		d := &s.devices[i]
-		own, left := d.request+float64(d.lead), s.left(d, deadline-now)
-		work := own - d.last*(1-s.care()/2)
+		own, left := d.request+float64(d.lead), s.left(d, deadline-now, kept)
+		work := own - d.last*(1-care/2)
 		for _, other := range c.services {
 			if work > left {
 				break
 			}
-			work += other.before(d.device, now, deadline)
+			work += other.before(i, d.device, now)
 		}
 		over = max(over, work+d.last-own-standingBatches*d.batch)
 		if max(work, float64(d.lead)) > left {
@@ -257,19 +261,23 @@ func (c *Controller) inTime(now Time, s *service, deadline Time) bool {
 	return true
 }
 
-// left is how much of that much time until a deadline is given away on a device.
-func (s *service) left(d *load, all Time) float64 {
-	left := float64(all) - s.kept()*float64(max(0, all-d.lead))
+// left is how much of that much time until a deadline is given away on a device, where that part
+// of it is kept.
+func (s *service) left(d *load, all Time, kept float64) float64 {
+	left := float64(all) - kept*float64(max(0, all-d.lead))
 	if s.standing.short > 0 {
 		left = min(left, float64(s.SLO)-s.standing.short)
 	}
 	return left
 }
 
-// before is the time that a device needs for the work of a service that is due no later than
-// that: for what is there, and for what is above once the first of it has come.
-func (s *service) before(device int, now, deadline Time) float64 {
-	i := slices.IndexFunc(s.devices, func(d load) bool { return d.device == device })
+// before is the time that a device needs for the part of the work of a service that is due
+// before what comes: for what is there, and for what is above once the first of it has come. The
+// device is likely its i-th.
+func (s *service) before(i, device int, now Time) float64 {
+	if i >= len(s.devices) || s.devices[i].device != device {
+		i = slices.IndexFunc(s.devices, func(d load) bool { return d.device == device })
+	}
 	if i < 0 || s.underWay == 0 {
 		return 0
 	}
@@ -292,7 +300,7 @@ func (s *service) before(device int, now, deadline Time) float64 {
 	if above > 0 && next < never {
 		there = max(there, float64(next-now))
 	}
-	return (there + above) * s.deadlines.share(now, deadline)
+	return (there + above) * s.part
 }
 
 // watch works out how long the batches of each group still run, all together, and when what is

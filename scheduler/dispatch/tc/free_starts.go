@@ -51,6 +51,9 @@ func (p *tc) updateQueue(now dispatch.Time) {
 	if p.Waiting > p.Full {
 		x = 1
 	}
+	if x == p.Standing {
+		return
+	}
 	p.Standing += (x - p.Standing) * -math.Expm1(-float64(now-p.Now)/float64(p.Below))
 }
 

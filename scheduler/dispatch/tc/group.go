@@ -110,6 +110,9 @@ func (g *group) closeAt(now dispatch.Time, free bool) dispatch.Time {
 	if free {
 		takes = g.Pace.Within(now, takes, freeClose)
 	}
+	if g.Queue.Earliest-takes >= at {
+		return at // no deadline is sooner
+	}
 	for i := g.Closed; i < g.Queue.N; i++ {
 		if d := g.Queue.at(i).Deadline; d != 0 {
 			at = min(at, d-takes)

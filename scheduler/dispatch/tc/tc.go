@@ -268,7 +268,7 @@ func (p *tc) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 		p.Cursor, p.Again = 0, p.Again && open
 	}
 	p.admitEarly()
-	p.Given = p.Orphans.takeLate(p.Now, p.shortest(), &p.Waiting, nil, p.Given)
+	p.giveUp(&p.Orphans)
 	for p.Cursor < len(p.Groups) {
 		out = p.run(int32(p.Cursor), out)
 		if p.awaitsAnswer() && !open {
@@ -312,14 +312,19 @@ func (p *tc) update(ev dispatch.Event, out []dispatch.Action) []dispatch.Action 
 
 // wake is when something is to be done without another event.
 func (p *tc) wake() dispatch.Time {
-	wake := min(p.Orphans.lateAt(p.shortest()), p.earlyWake())
-	free, stolen := p.free(), false
+	wake, free, stolen := p.earlyWake(), p.free(), false
+	if p.Orphans.N > 0 {
+		wake = min(wake, p.Orphans.lateAt(p.shortest()))
+	}
 	for i := range p.Groups {
 		stolen = stolen || free && p.maySteal(&p.Groups[i])
 	}
 	for i := range p.Groups {
-		g := &p.Groups[i]
-		wake = min(wake, g.wake(p.Now, p.least(g), free, stolen))
+		if g := &p.Groups[i]; g.Queue.N > 0 {
+			wake = min(wake, g.wake(p.Now, p.least(g), free, stolen))
+		} else if len(g.Idle) > 0 {
+			wake = min(wake, g.Again)
+		}
 	}
 	return wake
 }
@@ -340,7 +345,7 @@ func (p *tc) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
 
 func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action {
 	switch {
-	case late(&r, p.Now, p.shortest()):
+	case r.Deadline != 0 && late(&r, p.Now, p.shortest()):
 		p.Given = append(p.Given, r)
 		return out
 	case p.Waiting >= p.Max || len(p.Groups) == 0:
@@ -361,9 +366,16 @@ func (p *tc) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Action
 // the stream in the order and at the time of virtual arrivals, and the batches of
 // the module above come home as bursts, not always in order.
 func (p *tc) admitEarly() {
-	p.Given = p.Early.takeLate(p.Now, p.shortest(), &p.Waiting, nil, p.Given)
+	p.giveUp(&p.Early)
 	for p.Early.N > 0 && p.Early.at(0).Arrival <= p.Now {
 		p.assign(p.Early.pop())
+	}
+}
+
+// giveUp gives up what is late in a queue that belongs to no group.
+func (p *tc) giveUp(q *fifo) {
+	if q.N > 0 {
+		p.Given = q.takeLate(p.Now, p.shortest(), &p.Waiting, nil, p.Given)
 	}
 }
 
@@ -509,7 +521,9 @@ func (p *tc) adopt(q *fifo) {
 // run gives up what is late in a group and starts what may start.
 func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 	g := &p.Groups[at]
-	p.Given = g.Queue.takeLate(p.Now, p.least(g), &p.Waiting, &g.Closed, p.Given)
+	if g.Queue.N > 0 {
+		p.Given = g.Queue.takeLate(p.Now, p.least(g), &p.Waiting, &g.Closed, p.Given)
+	}
 	g.close(p.Now, p.free())
 	g.Again = never
 	for len(g.Idle) > 0 {
