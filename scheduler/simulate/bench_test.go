@@ -57,6 +57,29 @@ func BenchmarkPlans(b *testing.B) {
 	b.ReportMetric(float64(r.Pipelines[0].Completed)/float64(r.Pipelines[0].Requests), "attained")
 }
 
+// BenchmarkBusyPlan plays one module near what its eight devices can do, dispatched by tc as plans
+// for random arrivals are, with admission control and without; an operation is a request.
+func BenchmarkBusyPlan(b *testing.B) {
+	for name, admission := range map[string]bool{"admission": true, "alone": false} {
+		b.Run(name, func(b *testing.B) {
+			const rate, batch = 4300, 8
+			p := resnet50()
+			p.Rate, p.Arrivals = rate, pipelines.ArrivalsPoisson
+			out := onOwn(p, 8)
+			took := p.Modules[0].Profile.Points[batch-1].Duration
+			g := &out.Modules[0].Groups[0]
+			g.Batch, g.Duration, g.Period, g.Window, out.Modules[0].Budget = batch, took, took/8, p.SLO-took, p.SLO
+			o := Options{Duration: time.Duration(float64(b.N) / rate * float64(time.Second)), Eager: true, Admission: admission}
+			b.ReportAllocs()
+			b.ResetTimer()
+			r, err := OnPlans([]Load{{Pipeline: p, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: rate}}, []plan.Plan{out}, o)
+			require.NoError(b, err)
+			b.ReportMetric(float64(r.Pipelines[0].Requests)/b.Elapsed().Seconds(), "requests/s")
+			b.ReportMetric(r.Pipelines[0].Attainment, "attained")
+		})
+	}
+}
+
 // least is the least policy: batches of one size, on whichever executor is
 // free, and what comes too late is dropped when a batch is cut.
 type least struct {

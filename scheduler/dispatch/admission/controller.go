@@ -72,6 +72,7 @@ type service struct {
 	meter     dispatch.Meter // of requests that come
 	wasted    float64        // of device time that went to requests which were not in time
 	whole     float64        // device time of a request, in nanoseconds
+	slowest   float64        // the most that it takes of one device, in nanoseconds
 	standing  standing
 	deadlines horizon // of the requests under way
 	part      float64 // of them that is due before what comes; see inTime
@@ -420,16 +421,7 @@ func (s *service) promised(now Time) bool {
 // pressure is how far more comes than the devices can do, in full batches: from 0 while they
 // can do about all to 1 where a good part must be turned away whatever is done.
 func (s *service) pressure() float64 {
-	return min(1, max(0, (s.meter.Rate*s.slowest()/1e9-calmLoad)/(pressedLoad-calmLoad)))
-}
-
-// slowest is the most that a request takes of one device, in nanoseconds.
-func (s *service) slowest() float64 {
-	most := 0.0
-	for i := range s.devices {
-		most = max(most, s.devices[i].request)
-	}
-	return most
+	return min(1, max(0, (s.meter.Rate*s.slowest/1e9-calmLoad)/(pressedLoad-calmLoad)))
 }
 
 // AddWaiting adds n items to those that wait at a module, or takes -n away.
@@ -486,7 +478,7 @@ func (s *service) estimate(now Time) {
 	if s.estimated && s.learned < estimateEvery && now < s.until {
 		return
 	}
-	s.estimated, s.learned, s.devices, s.whole, s.until = true, 0, s.devices[:0], 0, now+estimateFor
+	s.estimated, s.learned, s.devices, s.whole, s.slowest, s.until = true, 0, s.devices[:0], 0, 0, now+estimateFor
 	n := len(s.Modules)
 	tail := make([]Time, n)
 	for i := n - 1; i >= 0; i-- {
@@ -519,6 +511,7 @@ func (s *service) estimate(now Time) {
 	for k := range s.devices {
 		s.devices[k].add(s)
 		s.whole += s.devices[k].request
+		s.slowest = max(s.slowest, s.devices[k].request)
 	}
 }
 
