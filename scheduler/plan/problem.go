@@ -58,6 +58,10 @@ type Options struct {
 	// and does not look at it.
 	TimeLimit time.Duration
 
+	// NoBound leaves out the search for a lower bound where budgets are given (ScheduleModules):
+	// of many plans only one may need it.
+	NoBound bool `json:"-"`
+
 	// Stop, where it is not nil, is asked from time to time; true ends a search
 	// like TimeLimit does.
 	Stop func() bool `json:"-"`

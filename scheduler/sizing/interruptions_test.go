@@ -132,7 +132,7 @@ func played(t *testing.T, p plan.Problem, got plan.Plan, length time.Duration, p
 			at = back
 		}
 	}
-	s, err := newSizer(p, Options{}, nil, got)
+	s, err := newSizer(p, Options{}, got)
 	require.NoError(t, err)
 	r, err := simulate.OnPlans([]simulate.Load{s.load}, []plan.Plan{got}, o)
 	require.NoError(t, err)

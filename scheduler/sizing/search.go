@@ -17,32 +17,63 @@ import (
 
 // How a plan for random arrivals is looked for.
 const (
-	sizingConfidence = 0.95      // that a plan attains at least what is asked for
-	sizingRequests   = 20_000    // that are simulated at the least
-	sizingMost       = 1_000_000 // and at the most
-	sizingMisses     = 200       // that should be expected among them
-	sizingSeed       = 1
-	sizingSteps      = 5  // of bisection for the whole pipeline
-	sizingModule     = 3  // and for each module
-	mostSpare        = 32 // times the rate that a plan is made for
+	confidence  = 0.99      // that a plan attains at least what is asked for
+	trust       = 0.8       // the same while plans are compared
+	doubt       = 0.9       // that one does not
+	likely      = 0.8       // of the misses allowed, with which a plan that is not certain to hold is taken to
+	lookMisses  = 20        // that should be expected before a simulation is first judged
+	trialMisses = 80        // and at the most, while plans are compared
+	finalMisses = 300       // and for the last word on a plan
+	fewestCalm  = 20_000    // requests that are simulated where no miss may be expected
+	mostOf      = 1_000_000 // that are simulated at the most
+	slicesApart = 32        // objectives that pass before a simulation is first judged
+	trialSeed   = 1         // of the requests that all plans are compared on
+	finalSeed   = 2         // of those that the cheapest is judged on
+	finals      = 8         // plans that are judged on them at the most
+	sizingSteps = 5         // of bisection for the whole pipeline
+	moduleSteps = 3         // and for each module
+	mostSpare   = 32        // times the rate that a plan is made for
+	mostAdded   = 16        // ways to add devices that are tried
+	mostMisses  = 2         // times those allowed, which other windows and budgets for the same groups may mend,
+	mostAlike   = 2         // of which so many are tried
+	mostChanged = 16        // changes of the best plan that are tried
 )
+
+// cuts are the parts of their budgets that modules are planned for: what is left is time to wait
+// for a device.
+var cuts = [...]float64{1, 0.85, 0.7}
 
 // sizer looks for the cheapest plan that attains the target.
 type sizer struct {
 	problem plan.Problem
 	options Options
-	budgets plan.Budgets
+	splits  []plan.Budgets // ways to divide the objective
+	budgets plan.Budgets   // the one that is looked at
 	base    plan.Plan
 	load    simulate.Load
 	rates   map[string]float64
 	target  float64
-	length  time.Duration
-	seen    map[string]plan.Expectation // by what a plan runs
+	queues  map[string]queue
+	seen    map[string]trial // by what a plan runs, and when
+	alike   map[string]alike // of those that run the same
 	best    *plan.Plan
 	nearest float64       // the most that was attained
 	end     time.Duration // by the clock of the options, when the search must end; 0 for never
 	cut     bool          // the search was ended
 	err     error
+}
+
+// alike are plans with the same groups but other windows and budgets: how many have failed, and
+// what the last of them missed.
+type alike struct {
+	failed int
+	missed float64
+}
+
+// trial is what a plan is taken to attain, and whether that is enough.
+type trial struct {
+	plan.Expectation
+	holds bool
 }
 
 // halted says that the search must end with what it has.
@@ -53,59 +84,82 @@ func (s *sizer) halted() bool {
 	return s.cut
 }
 
-func newSizer(p plan.Problem, o Options, b plan.Budgets, base plan.Plan) (*sizer, error) {
+func newSizer(p plan.Problem, o Options, base plan.Plan) (*sizer, error) {
 	arrivals, err := arrivals.Declared(&p.Pipeline)
 	if err != nil {
 		return nil, err
 	}
 	s := &sizer{
-		problem: p, options: o, budgets: b, base: base, target: p.Pipeline.Target(), rates: p.Pipeline.Rates(),
-		load: simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]plan.Expectation{},
+		problem: p, options: o, base: base, target: p.Pipeline.Target(), rates: p.Pipeline.Rates(),
+		load: simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]trial{}, alike: map[string]alike{},
 	}
+	s.queues = s.estimates()
 	if o.TimeLimit > 0 && o.Clock != nil {
 		s.end = watch(o) + o.TimeLimit
 	}
-	n := float64(sizingRequests)
-	if s.target > 0 && s.target < 1 {
-		n = math.Max(n, sizingMisses/(1-s.target))
-	}
-	if _, span := arrivals.Recorded(); span > 0 {
-		n = math.Max(n, s.load.Rate*span.Seconds())
-	}
-	s.length = time.Duration(math.Min(n, sizingMost) / s.load.Rate * float64(time.Second))
 	return s, nil
 }
 
+// solve looks for the cheapest plan on the same requests for all, and judges it on others.
+// Where it does not hold there, it is out, and the next best is.
 func (s *sizer) solve() (plan.Plan, error) {
 	if s.target == 0 {
-		e, err := s.expect(&s.base)
+		e, err := s.simulate(&s.base, finalSeed, 0, confidence)
 		if errors.Is(err, simulate.ErrStopped) {
 			s.base.CutShort = true
 			return s.base, nil
 		}
-		s.base.Expected = &e
+		s.base.Expected = &e.Expectation
 		return s.base, err
 	}
-	if s.meets(&s.base) {
-		return s.result()
+	for round := 1; round <= finals; round++ {
+		s.best = nil
+		s.search()
+		if s.err != nil || s.best == nil {
+			break
+		}
+		if e, ok := s.trial(s.best, finalSeed, finalMisses, 1-(1-confidence)/math.Exp2(float64(round))); ok && e.Low >= s.target || e.holds && s.target == 1 {
+			e.Confidence = confidence
+			s.best.Expected = &e.Expectation
+			return s.result()
+		}
+		s.seen[signature(s.best, true)], s.alike[signature(s.best, false)] = trial{}, alike{failed: mostAlike}
 	}
-	for _, cut := range []float64{1, 0.85, 0.7} {
-		s.grow(cut)
-	}
-	if s.err != nil {
+	switch {
+	case s.err != nil:
 		return plan.Plan{}, s.err
-	}
-	if s.best == nil && s.cut {
+	case s.cut:
 		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Unfinished: true, Reason: fmt.Sprintf(
 			"the search for a plan that answers %s of %s arrivals in time was ended before it found one; give it more time, or ask for none of it with attainment = 0",
 			quantity.Percent(s.target), s.load.Arrivals)}
 	}
-	if s.best == nil {
-		return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
-			"no plan was found that answers %s of %s arrivals within the SLO of %s; the nearest answers %s. Raise the SLO, lower the rate or the attainment, or allow more devices",
-			quantity.Percent(s.target), s.load.Arrivals, quantity.Duration(s.base.SLO), quantity.Percent(s.nearest))}
+	return plan.Plan{}, &plan.InfeasibleError{Pipeline: s.base.Pipeline, SLO: s.base.SLO, Reason: fmt.Sprintf(
+		"no plan was found that answers %s of %s arrivals within the SLO of %s; the nearest answers %s. Raise the SLO, lower the rate or the attainment, or allow more devices",
+		quantity.Percent(s.target), s.load.Arrivals, quantity.Duration(s.base.SLO), quantity.Percent(s.nearest))}
+}
+
+// search leaves the cheapest plan that holds, of those that are not out, as the best.
+func (s *sizer) search() {
+	if s.meets(&s.base) {
+		return
 	}
-	return s.result()
+	if s.splits == nil {
+		s.split()
+	}
+	for i, budgets := range s.splits {
+		s.budgets = budgets
+		if s.base.CostModel != plan.CostProportional {
+			s.combine()
+		}
+		for _, cut := range cuts {
+			if i == 0 || s.base.CostModel != plan.CostShared {
+				s.grow(cut)
+			}
+		}
+	}
+	if s.base.CostModel != plan.CostProportional {
+		s.add(&s.base)
+	}
 }
 
 // result is the best plan, as one that was made for even arrivals.
@@ -125,26 +179,17 @@ func (s *sizer) result() (plan.Plan, error) {
 	return out, s.err
 }
 
-// grow looks for the least spare capacity, under budgets cut to a part.
+// grow looks for the least spare capacity, under budgets cut to a part: first for all modules
+// as an estimate divides it, then for each.
 func (s *sizer) grow(cut float64) {
-	low, high := 0.0, 0.0
-	for spare := 1.0; spare <= mostSpare; spare *= 1.5 {
-		if s.try(s.all(spare), cut) {
-			high = spare
-			break
-		}
-		low = spare
-		if s.err != nil || s.halted() {
+	low, high := 0.0, s.allowed()
+	for !s.try(s.spare(high), cut) {
+		if low, high = high, 2*high; s.err != nil || s.halted() || s.mostSpared(low) {
 			return
 		}
 	}
-	if high == 0 {
-		return
-	}
-	if low > 0 {
-		high = bisect(low, high, sizingSteps, func(x float64) bool { return s.try(s.all(x), cut) })
-	}
-	spare := s.all(high)
+	high = bisect(low, high, sizingSteps, func(x float64) bool { return s.try(s.spare(x), cut) })
+	spare := s.spare(high)
 	for _, m := range s.problem.Pipeline.Modules {
 		with := func(x float64) map[string]float64 {
 			less := maps.Clone(spare)
@@ -152,7 +197,7 @@ func (s *sizer) grow(cut float64) {
 			return less
 		}
 		least := spare[m.Name]
-		bisect(1, least, sizingModule, func(x float64) bool {
+		bisect(1, least, moduleSteps, func(x float64) bool {
 			was := s.best
 			dear := s.try(with(x), cut)
 			if s.best != was {
@@ -178,45 +223,71 @@ func bisect(low, high float64, steps int, does func(float64) bool) float64 {
 	return high
 }
 
-func (s *sizer) all(spare float64) map[string]float64 {
-	by := map[string]float64{}
-	for _, m := range s.problem.Pipeline.Modules {
-		by[m.Name] = spare
-	}
-	return by
-}
-
 // try makes a plan and keeps it where it is cheaper than the best and attains
 // the target. It reports whether to look at less capacity next: where this attains
-// the target, or costs too much anyway.
+// the target, costs too much anyway, or is more than there is.
 func (s *sizer) try(spare map[string]float64, cut float64) bool {
 	if s.halted() {
 		return false
 	}
-	p, err := s.plan(spare, cut)
-	return err == nil && (s.best != nil && p.Cost >= s.best.Cost || s.meets(&p))
+	p, err := s.plan(spare, func(string) float64 { return cut }, s.base.CostModel)
+	return err != nil || s.dear(&p) || s.meets(&p)
 }
 
-// plan plans every module for more than the rate that comes to it.
-func (s *sizer) plan(spare map[string]float64, cut float64) (plan.Plan, error) {
+// dear reports whether a plan is no cheaper than the best.
+func (s *sizer) dear(p *plan.Plan) bool {
+	return s.best != nil && p.Cost >= s.best.Cost*(1-plan.RateTolerance)
+}
+
+// plan plans every module for more than the rate that comes to it, and in a part of its budget.
+func (s *sizer) plan(spare map[string]float64, cut func(module string) float64, model string) (plan.Plan, error) {
+	budgets, o := plan.Budgets{}, s.options.Options
+	o.NoBound, o.CostModel = true, model // the bound is that of the first
+	for name, d := range s.budgets {
+		budgets[name] = time.Duration(float64(d) * cut(name))
+	}
+	out, err := policies.ScheduleModules(s.inflated(spare), o, budgets)
+	if err != nil || out.Status == plan.Infeasible {
+		return out, fmt.Errorf("sizing: no such plan: %w", err)
+	}
+	out.CostModel = s.base.CostModel
+	for i := range out.Modules {
+		s.rescale(&out.Modules[i])
+	}
+	return out, nil
+}
+
+// inflated is the problem with more than the rate that comes to each module.
+func (s *sizer) inflated(spare map[string]float64) plan.Problem {
 	p := s.problem
 	p.Pipeline.Modules = append([]pipelines.Module(nil), p.Pipeline.Modules...)
-	budgets := plan.Budgets{}
 	for i := range p.Pipeline.Modules {
 		m := &p.Pipeline.Modules[i]
 		if m.Rate = s.rates[m.Name] * spare[m.Name]; m.Rate == 0 {
 			m.Fanout = 0 // a rate of zero would count as none given
 		}
-		budgets[m.Name] = time.Duration(float64(s.budgets[m.Name]) * cut)
 	}
-	out, err := policies.ScheduleModules(p, s.options.Options, budgets)
-	if err != nil || out.Status == plan.Infeasible {
-		return out, fmt.Errorf("sizing: no such plan: %w", err)
+	return p
+}
+
+// split divides the objective as the plan for even arrivals does, and as one does for more than
+// comes, on devices that modules do not share.
+func (s *sizer) split() {
+	alone := s.options.Options
+	if s.base.CostModel != plan.CostProportional {
+		alone.CostModel = plan.CostWhole
 	}
-	for i := range out.Modules {
-		s.rescale(&out.Modules[i])
+	more := policies.Solve(s.inflated(s.spare(s.allowed())), alone)
+	for _, p := range [...]plan.Plan{s.base, more} {
+		if p.Status == plan.Infeasible {
+			continue
+		}
+		budgets := plan.Budgets{}
+		for i := range p.Modules {
+			budgets[p.Modules[i].Name] = p.Modules[i].Budget
+		}
+		s.splits = append(s.splits, budgets)
 	}
-	return out, nil
 }
 
 // rescale says of a module what it really receives. Its groups keep their
@@ -233,58 +304,96 @@ func (s *sizer) rescale(m *plan.Module) {
 	}
 }
 
-// meets simulates a plan, unless one that runs the same was before.
+// meets simulates a plan, unless one that runs the same was before, and keeps it as the best
+// where it attains the target.
 func (s *sizer) meets(p *plan.Plan) bool {
-	if s.err != nil {
-		return false
-	}
-	key := signature(p)
+	key, runs := signature(p, true), signature(p, false)
 	e, known := s.seen[key]
 	if !known {
-		var err error
-		if e, err = s.expect(p); errors.Is(err, simulate.ErrStopped) {
-			s.cut = true
+		was := s.alike[runs]
+		if was.failed == mostAlike || was.failed > 0 && was.missed > mostMisses*(1-s.target) {
 			return false
-		} else if err != nil {
-			s.err = err
+		}
+		var ok bool
+		if e, ok = s.trial(p, trialSeed, trialMisses, trust); !ok {
 			return false
 		}
 		s.seen[key] = e
-	}
-	s.nearest = math.Max(s.nearest, e.Attainment)
-	if e.Low < s.target && !(s.target == 1 && e.Attainment == 1) {
-		return false
-	}
-	kept := *p
-	kept.Expected = &e
-	s.best = &kept
-	return true
-}
-
-// signature is what of a plan matters to a simulation.
-func signature(p *plan.Plan) string {
-	text := ""
-	for i := range p.Modules {
-		text += fmt.Sprintf("%s %d", p.Modules[i].Name, p.Modules[i].Budget)
-		for _, g := range p.Modules[i].Groups {
-			text += fmt.Sprintf("|%s %d %d %v %d %d %d", g.Hardware, g.Batch, g.Concurrency, g.Machines, g.Period, g.Window, g.Deadline)
+		if !e.holds {
+			s.alike[runs] = alike{was.failed + 1, 1 - e.Attainment}
 		}
 	}
-	return text
+	if e.holds {
+		kept := *p
+		s.best = &kept
+	}
+	return e.holds
 }
 
-// expect simulates a plan under the arrivals declared.
-func (s *sizer) expect(p *plan.Plan) (plan.Expectation, error) {
-	o := simulate.Options{Duration: s.length, Seed: sizingSeed, Confidence: 2*sizingConfidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop, Policies: s.options.Dispatch}
+// trial simulates a plan; false where that was stopped or failed.
+func (s *sizer) trial(p *plan.Plan, seed uint64, misses, confidence float64) (trial, bool) {
+	if s.err != nil {
+		return trial{}, false
+	}
+	e, err := s.simulate(p, seed, misses, confidence)
+	if errors.Is(err, simulate.ErrStopped) {
+		s.cut = true
+	} else if err != nil {
+		s.err = err
+	}
+	s.nearest = math.Max(s.nearest, e.Attainment)
+	return e, err == nil
+}
+
+// signature is what of a plan matters to a simulation, or just what it runs.
+func signature(p *plan.Plan, times bool) string {
+	var text []byte
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		text = fmt.Append(text, m.Name)
+		if times {
+			text = fmt.Append(text, m.Budget.Nanoseconds())
+		}
+		for _, g := range m.Groups {
+			text = fmt.Append(text, "|", g.Hardware, g.Batch, " ", g.Concurrency, " ", g.Deadline > 0)
+			if times {
+				text = fmt.Append(text, g.Machines, g.Period.Nanoseconds(), g.Window.Nanoseconds(), g.Deadline.Nanoseconds())
+			} else if g.Deadline == 0 {
+				text = fmt.Append(text, g.Machines)
+			}
+		}
+	}
+	return string(text)
+}
+
+// simulate plays a plan under the arrivals declared, until it is certain whether it attains the
+// target, or so many misses should have been seen. Where it is not certain then, it holds if it
+// seems to by so much that the last word may be certain.
+func (s *sizer) simulate(p *plan.Plan, seed uint64, misses, confidence float64) (trial, error) {
+	o := simulate.Options{Seed: seed, Confidence: 2*confidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop, Policies: s.options.Dispatch}
+	requests, first := float64(fewestCalm), 0.0
+	if left := 1 - s.target; misses > 0 && left > 0 {
+		requests, first = misses/left, math.Max(lookMisses/left, slicesApart*s.load.Rate*s.load.Pipeline.SLO.Seconds())
+	}
+	seconds := func(n float64) time.Duration {
+		return time.Duration(math.Min(n, mostOf) / s.load.Rate * float64(time.Second))
+	}
+	o.Duration = seconds(math.Max(requests, first))
+	if _, span := s.load.Arrivals.Recorded(); span > 0 {
+		o.Duration = max(o.Duration, seconds(s.load.Rate*span.Seconds()))
+	} else if first > 0 {
+		o.Test = &simulate.Test{Share: s.target, Confidence: confidence, Refuted: doubt, First: seconds(first)}
+	}
 	r, err := simulate.OnPlans([]simulate.Load{s.load}, []plan.Plan{*p}, o)
 	if err != nil {
-		return plan.Expectation{}, err
+		return trial{}, err
 	}
 	one := r.Pipelines[0]
-	return plan.Expectation{
+	e := plan.Expectation{
 		Arrivals: one.Arrivals, Dispatch: one.Dispatch, Attainment: one.Attainment, Low: one.Interval.Low, High: one.Interval.High,
-		Confidence: sizingConfidence, Requests: one.Requests, Target: s.target,
-	}, nil
+		Confidence: confidence, Requests: one.Requests, Target: s.target,
+	}
+	return trial{e, e.Low >= s.target || e.High >= s.target && 1-e.Attainment <= likely*(1-s.target)}, nil
 }
 
 func watch(o Options) time.Duration {

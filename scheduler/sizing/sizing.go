@@ -3,7 +3,7 @@
 // The policies of package plan size for evenly paced requests. Where a pipeline
 // declares random arrivals and an attainment, the plan for even requests is
 // simulated with the dispatcher that will serve it, and capacity is added until
-// the simulation attains what is asked for, with 95 % confidence: plans are made
+// the simulation attains what is asked for, with 99 % confidence: plans are made
 // for more than the rate that comes, and with budgets that leave time to wait for
 // a device. The cheapest that attains the target is the result, and says what it
 // is expected to attain.
@@ -32,7 +32,7 @@ type Options struct {
 // policies.Solve's. For others the plan is simulated, with the dispatcher that will
 // serve it, and says what share of requests it is expected to answer in time;
 // capacity is added until the attainment is reached that the pipeline declares
-// (see scheduleModules). Where the plan keeps headroom it says what that costs:
+// (see size). Where the plan keeps headroom it says what that costs:
 // the difference to a plan without, both for even arrivals. On hardware that is
 // taken back it has the machines to spare that its attainment needs.
 func Solve(p plan.Problem, o Options) plan.Plan { return addSpares(p, o, solve(p, o)) }
@@ -45,13 +45,8 @@ func solve(p plan.Problem, o Options) plan.Plan {
 		return out
 	}
 	start := watch(o)
-	budgets, err := policies.SplitLatency(p, o.Options)
-	var out plan.Plan
-	if err == nil {
-		out, err = scheduleModules(p, o, budgets)
-	}
+	out, err := size(p, o)
 	if err != nil {
-		out = policies.Solve(p, o.Options) // with the names of policy and cost model
 		out = plan.Plan{Pipeline: out.Pipeline, Policy: out.Policy, CostModel: out.CostModel, Status: plan.Infeasible, Reason: err.Error(), SLO: out.SLO, CutShort: out.CutShort}
 		var why *plan.InfeasibleError
 		if errors.As(err, &why) {
@@ -115,26 +110,27 @@ func solveAll(problems []plan.Problem, o Options) []plan.Plan {
 	return plans
 }
 
-// scheduleModules is policies.ScheduleModules for the arrivals that the pipeline
-// declares. Where those are not even and an attainment is declared, it looks
-// for the cheapest plan that attains it with 95 % confidence: plans are made for
-// more than the rate that comes, first for all modules alike and then for each
-// as little as will do, and for budgets cut short to leave time to wait for a
-// device; and each is simulated. A plan that is found keeps the promise of its
-// kind for even arrivals, too.
-func scheduleModules(p plan.Problem, o Options, b plan.Budgets) (plan.Plan, error) {
-	base, err := policies.ScheduleModules(p, o.Options, b)
-	if err == nil {
-		margin(p, o, &base, base.Cost)
+// size is policies.Solve for the arrivals that the pipeline declares. Where those are not even
+// and an attainment is declared, it looks for the cheapest plan that attains it with 99 %
+// confidence: plans are made for more than the rate that comes, as an estimate divides it among
+// the modules and then for each as little as will do, and for budgets cut short to leave time to
+// wait for a device; then devices are added to plans for even arrivals; and each is simulated. A
+// plan that is found keeps the promise of its kind for even arrivals, too.
+func size(p plan.Problem, o Options) (plan.Plan, error) {
+	base := policies.Solve(p, o.Options)
+	margin(p, o, &base, base.Cost)
+	if base.Status == plan.Infeasible || p.Pipeline.Rate == 0 {
+		return base, nil
 	}
-	if err != nil || !random(&p.Pipeline) || base.Status == plan.Infeasible || p.Pipeline.Rate == 0 {
-		return base, err
-	}
-	s, err := newSizer(p, o, b, base)
+	s, err := newSizer(p, o, base)
 	if err != nil {
 		return base, err
 	}
-	return s.solve()
+	out, err := s.solve()
+	if err != nil {
+		return base, err
+	}
+	return out, nil
 }
 
 func random(p *pipelines.Pipeline) bool {

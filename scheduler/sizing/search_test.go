@@ -1,0 +1,108 @@
+package sizing
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/policies"
+	"github.com/harpagon/harpagon/scheduler/simulate"
+)
+
+// A plan attains what it promises on other requests than it was judged on, as many as tell.
+func TestPlansAttainWhatTheyPromise(t *testing.T) {
+	below := 0
+	const modules, each, requests = 3, 6, 50_000
+	for n := 1; n <= modules; n++ {
+		for seed := range uint64(each) {
+			p := drawn(seed, n)
+			got := Solve(p, Options{})
+			require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
+			e := got.Expected
+			require.True(t, e.Low >= 0.99 && e.Attainment >= e.Low && e.Confidence == confidence, "%+v", e)
+			load := simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals.Process{Kind: pipelines.ArrivalsPoisson}, Rate: p.Pipeline.Rate}
+			o := simulate.Options{Duration: time.Duration(requests / p.Pipeline.Rate * float64(time.Second)), Seed: 77, Eager: true, Admission: true}
+			r, err := simulate.OnPlans([]simulate.Load{load}, []plan.Plan{got}, o)
+			require.NoError(t, err)
+			if a := r.Pipelines[0].Attainment; a < 0.99 {
+				below++
+				t.Logf("%d modules, seed %d: expects %.4f, at least %.4f; attains %.4f", n, seed, e.Attainment, e.Low, a)
+				assert.Greater(t, a, 0.985)
+			}
+		}
+	}
+	assert.LessOrEqual(t, below, 1)
+}
+
+// No plan costs more than one that is found by adding devices to that for even arrivals, in all
+// ways, and holds on fresh requests.
+func TestAddingDevicesIsNoCheaper(t *testing.T) {
+	ways := 0
+	for n := 1; n <= 3; n++ {
+		for seed := range uint64(8) {
+			p := drawn(seed, n)
+			p.Pipeline.Rate, p.Pipeline.SLO = 2*p.Pipeline.Rate, p.Pipeline.SLO*3/5
+			o := Options{Options: plan.Options{CostModel: plan.CostWhole}}
+			got := Solve(p, o)
+			require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
+			t.Logf("%d modules, seed %d: %.2f after %.2f", n, seed, got.Cost, policies.Solve(p, o.Options).Cost)
+			s, err := newSizer(p, o, policies.Solve(p, o.Options))
+			require.NoError(t, err)
+			s.best = &got
+			var try func(from *plan.Plan, module, group int)
+			try = func(from *plan.Plan, module, group int) {
+				for i := module; i < len(from.Modules); i++ {
+					for k := range from.Modules[i].Groups {
+						next, price := s.with(from, i, k)
+						if i == module && k < group || price == 0 || s.dear(&next) {
+							continue
+						}
+						ways++
+						e, ok := s.trial(&next, 77, finalMisses, confidence)
+						require.True(t, ok)
+						assert.Less(t, e.Low, s.target, "%d modules, seed %d: %v costs less than %v", n, seed, next.Cost, got.Cost)
+						try(&next, i, k)
+					}
+				}
+			}
+			try(&s.base, 0, 0)
+		}
+	}
+	t.Logf("%d ways to add devices cost less", ways)
+	assert.Positive(t, ways)
+}
+
+// What asks for more costs no less: later answers, fewer of them, or fewer requests.
+func TestLessIsNoDearer(t *testing.T) {
+	const tolerance = 1 + 2*plan.OptimalityGap
+	for _, model := range plan.CostModels() {
+		dearer := 0
+		for seed := range uint64(4) {
+			last := map[string]float64{}
+			for _, part := range []float64{1, 1.25, 1.5, 2} {
+				for what, change := range map[string]func(p *pipelines.Pipeline){
+					"objective":  func(p *pipelines.Pipeline) { p.SLO = time.Duration(float64(p.SLO) * part) },
+					"attainment": func(p *pipelines.Pipeline) { p.Attainment = 1 - 0.01*part },
+					"rate":       func(p *pipelines.Pipeline) { p.Rate /= part },
+				} {
+					p := drawn(seed, 2)
+					change(&p.Pipeline)
+					got := Solve(p, Options{Options: plan.Options{CostModel: model}})
+					require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
+					if was, ok := last[what]; ok && got.Cost > was*tolerance {
+						dearer++
+						t.Log(fmt.Sprintf("%s, seed %d, %s times %v: %.3f after %.3f", model, seed, what, part, got.Cost, was))
+					}
+					last[what] = got.Cost
+				}
+			}
+		}
+		assert.LessOrEqual(t, dearer, 1, model)
+	}
+}
