@@ -31,7 +31,9 @@ type combined struct {
 }
 
 // much is for how much beyond the rate choices are made, in terms of sizer.spare.
-var much = [...]float64{0, 0.25, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 6, 9, 13}
+func much() [13]float64 {
+	return [...]float64{0, 0.25, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 6, 9, 13}
+}
 
 // Bounds of what is tried.
 const (
@@ -42,8 +44,8 @@ const (
 // choices of every module, each with other groups.
 func (s *sizer) choices() [][]candidate {
 	all := make([][]candidate, len(s.base.Modules))
-	for _, cut := range cuts {
-		for _, x := range much {
+	for _, cut := range cuts() {
+		for _, x := range much() {
 			if s.halted() {
 				return nil
 			}

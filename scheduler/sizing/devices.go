@@ -61,6 +61,26 @@ func (s *sizer) mostSpared(much float64) bool {
 	return true
 }
 
+// settles is how many seconds the queues of a plan take, from empty ones, to become as long as they
+// will be: 1/(1-T/M)² arrivals by the same approximation, and no more than it takes until some are
+// late where devices are used to the full.
+func (s *sizer) settles(p *plan.Plan) float64 {
+	longest := 0.0
+	for i := range p.Modules {
+		q, slo := s.queues[p.Modules[i].Name], s.load.Pipeline.SLO.Seconds()
+		served, _ := q.served(&p.Modules[i])
+		if served == 0 || q.rate == 0 {
+			continue
+		}
+		takes := slo * slo * q.rate / q.variance
+		if left := 1 - q.rate/served; left > 0 {
+			takes = math.Min(takes, q.variance/(q.rate*left*left))
+		}
+		longest = math.Max(longest, takes)
+	}
+	return longest
+}
+
 // missed is the share of a module's items that the estimate has late.
 func (s *sizer) missed(m *plan.Module) float64 {
 	q := s.queues[m.Name]

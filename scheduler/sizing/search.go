@@ -41,7 +41,7 @@ const (
 
 // cuts are the parts of their budgets that modules are planned for: what is left is time to wait
 // for a device.
-var cuts = [...]float64{1, 0.85, 0.7}
+func cuts() [3]float64 { return [...]float64{1, 0.85, 0.7} }
 
 // sizer looks for the cheapest plan that attains the target.
 type sizer struct {
@@ -151,7 +151,7 @@ func (s *sizer) search() {
 		if s.base.CostModel != plan.CostProportional {
 			s.combine()
 		}
-		for _, cut := range cuts {
+		for _, cut := range cuts() {
 			if i == 0 || s.base.CostModel != plan.CostShared {
 				s.grow(cut)
 			}
@@ -371,9 +371,9 @@ func signature(p *plan.Plan, times bool) string {
 // seems to by so much that the last word may be certain.
 func (s *sizer) simulate(p *plan.Plan, seed uint64, misses, confidence float64) (trial, error) {
 	o := simulate.Options{Seed: seed, Confidence: 2*confidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop, Policies: s.options.Dispatch}
-	requests, first := float64(fewestCalm), 0.0
+	requests, first, settled := float64(fewestCalm), 0.0, s.load.Rate*s.settles(p)
 	if left := 1 - s.target; misses > 0 && left > 0 {
-		requests, first = misses/left, math.Max(lookMisses/left, slicesApart*s.load.Rate*s.load.Pipeline.SLO.Seconds())
+		requests, first = misses/left, math.Max(math.Max(lookMisses/left, 2*settled), slicesApart*s.load.Rate*s.load.Pipeline.SLO.Seconds())
 	}
 	seconds := func(n float64) time.Duration {
 		return time.Duration(math.Min(n, mostOf) / s.load.Rate * float64(time.Second))
@@ -382,6 +382,7 @@ func (s *sizer) simulate(p *plan.Plan, seed uint64, misses, confidence float64) 
 	if _, span := s.load.Arrivals.Recorded(); span > 0 {
 		o.Duration = max(o.Duration, seconds(s.load.Rate*span.Seconds()))
 	} else if first > 0 {
+		o.Warmup = seconds(settled)
 		o.Test = &simulate.Test{Share: s.target, Confidence: confidence, Refuted: doubt, First: seconds(first)}
 	}
 	r, err := simulate.OnPlans([]simulate.Load{s.load}, []plan.Plan{*p}, o)

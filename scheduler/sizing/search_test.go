@@ -11,6 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
@@ -105,4 +106,13 @@ func TestLessIsNoDearer(t *testing.T) {
 		}
 		assert.LessOrEqual(t, dearer, 1, model)
 	}
+}
+
+// Devices that are used to the full are late only after a while: a run that begins with empty
+// queues and ends before that would find nothing.
+func TestFullDevicesAreNotEnough(t *testing.T) {
+	p := plantest.OneKind(1, 200, 400*ms, pipelines.Point{Batch: 8, Duration: 40 * ms})
+	p.Pipeline.Arrivals, p.Pipeline.Attainment = pipelines.ArrivalsPoisson, 0.99
+	require.InDelta(t, 1, policies.Solve(p, plan.Options{}).Cost, 1e-9)
+	assert.InDelta(t, 2, Solve(p, Options{}).Cost, 1e-9)
 }
