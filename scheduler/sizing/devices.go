@@ -62,8 +62,8 @@ func (s *sizer) mostSpared(much float64) bool {
 }
 
 // settles is how many seconds the queues of a plan take, from empty ones, to become as long as they
-// will be: 1/(1-T/M)² arrivals by the same approximation, and no more than it takes until some are
-// late where devices are used to the full.
+// will be: some 4/(1-T/M)² arrivals by the same approximation, and no more than it takes until some
+// are late where devices are used to the full.
 func (s *sizer) settles(p *plan.Plan) float64 {
 	longest := 0.0
 	for i := range p.Modules {
@@ -74,7 +74,7 @@ func (s *sizer) settles(p *plan.Plan) float64 {
 		}
 		takes := slo * slo * q.rate / q.variance
 		if left := 1 - q.rate/served; left > 0 {
-			takes = math.Min(takes, q.variance/(q.rate*left*left))
+			takes = math.Min(takes, 4*q.variance/(q.rate*left*left))
 		}
 		longest = math.Max(longest, takes)
 	}

@@ -21,9 +21,10 @@ const (
 	trust       = 0.8       // the same while plans are compared
 	doubt       = 0.9       // that one does not
 	likely      = 0.8       // of the misses allowed, with which a plan that is not certain to hold is taken to
-	lookMisses  = 20        // that should be expected before a simulation is first judged
-	trialMisses = 80        // and at the most, while plans are compared
-	finalMisses = 300       // and for the last word on a plan
+	trialMisses = 80        // that a simulation should see at the most, while plans are compared
+	finalMisses = 320       // and for the last word on a plan
+	trialLook   = 4         // of them, one in so many before it is first judged
+	finalLook   = 2         // and for the last word
 	fewestCalm  = 20_000    // requests that are simulated where no miss may be expected
 	mostOf      = 1_000_000 // that are simulated at the most
 	slicesApart = 32        // objectives that pass before a simulation is first judged
@@ -104,7 +105,7 @@ func newSizer(p plan.Problem, o Options, base plan.Plan) (*sizer, error) {
 // Where it does not hold there, it is out, and the next best is.
 func (s *sizer) solve() (plan.Plan, error) {
 	if s.target == 0 {
-		e, err := s.simulate(&s.base, finalSeed, 0, confidence)
+		e, err := s.simulate(&s.base, finalSeed, 0, 0, confidence)
 		if errors.Is(err, simulate.ErrStopped) {
 			s.base.CutShort = true
 			return s.base, nil
@@ -118,7 +119,7 @@ func (s *sizer) solve() (plan.Plan, error) {
 		if s.err != nil || s.best == nil {
 			break
 		}
-		if e, ok := s.trial(s.best, finalSeed, finalMisses, 1-(1-confidence)/math.Exp2(float64(round))); ok && e.Low >= s.target || e.holds && s.target == 1 {
+		if e, ok := s.trial(s.best, finalSeed, finalMisses, finalLook, 1-(1-confidence)/math.Exp2(float64(round))); ok && e.Low >= s.target || e.holds && s.target == 1 {
 			e.Confidence = confidence
 			s.best.Expected = &e.Expectation
 			return s.result()
@@ -315,7 +316,7 @@ func (s *sizer) meets(p *plan.Plan) bool {
 			return false
 		}
 		var ok bool
-		if e, ok = s.trial(p, trialSeed, trialMisses, trust); !ok {
+		if e, ok = s.trial(p, trialSeed, trialMisses, trialLook, trust); !ok {
 			return false
 		}
 		s.seen[key] = e
@@ -331,11 +332,11 @@ func (s *sizer) meets(p *plan.Plan) bool {
 }
 
 // trial simulates a plan; false where that was stopped or failed.
-func (s *sizer) trial(p *plan.Plan, seed uint64, misses, confidence float64) (trial, bool) {
+func (s *sizer) trial(p *plan.Plan, seed uint64, misses, look, confidence float64) (trial, bool) {
 	if s.err != nil {
 		return trial{}, false
 	}
-	e, err := s.simulate(p, seed, misses, confidence)
+	e, err := s.simulate(p, seed, misses, look, confidence)
 	if errors.Is(err, simulate.ErrStopped) {
 		s.cut = true
 	} else if err != nil {
@@ -369,11 +370,11 @@ func signature(p *plan.Plan, times bool) string {
 // simulate plays a plan under the arrivals declared, until it is certain whether it attains the
 // target, or so many misses should have been seen. Where it is not certain then, it holds if it
 // seems to by so much that the last word may be certain.
-func (s *sizer) simulate(p *plan.Plan, seed uint64, misses, confidence float64) (trial, error) {
+func (s *sizer) simulate(p *plan.Plan, seed uint64, misses, look, confidence float64) (trial, error) {
 	o := simulate.Options{Seed: seed, Confidence: 2*confidence - 1, Dispatch: s.problem.Pipeline.Dispatch, Eager: true, Admission: true, Stop: s.options.Stop, Policies: s.options.Dispatch}
 	requests, first, settled := float64(fewestCalm), 0.0, s.load.Rate*s.settles(p)
 	if left := 1 - s.target; misses > 0 && left > 0 {
-		requests, first = misses/left, math.Max(math.Max(lookMisses/left, 2*settled), slicesApart*s.load.Rate*s.load.Pipeline.SLO.Seconds())
+		requests, first = misses/left, math.Max(math.Max(misses/look/left, 2*settled), slicesApart*s.load.Rate*s.load.Pipeline.SLO.Seconds())
 	}
 	seconds := func(n float64) time.Duration {
 		return time.Duration(math.Min(n, mostOf) / s.load.Rate * float64(time.Second))

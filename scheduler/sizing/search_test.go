@@ -65,7 +65,7 @@ func TestAddingDevicesIsNoCheaper(t *testing.T) {
 							continue
 						}
 						ways++
-						e, ok := s.trial(&next, 77, finalMisses, confidence)
+						e, ok := s.trial(&next, 77, finalMisses, finalLook, confidence)
 						require.True(t, ok)
 						assert.Less(t, e.Low, s.target, "%d modules, seed %d: %v costs less than %v", n, seed, next.Cost, got.Cost)
 						try(&next, i, k)
