@@ -7,6 +7,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
@@ -16,6 +17,7 @@ type ServiceStats struct {
 	mu    sync.Mutex
 	ring  ring[serviceSecond]
 	space spacing
+	came  int64
 	total [Invalid + 1]int64 // outcomes since the beginning
 	since dispatch.Time
 }
@@ -44,6 +46,7 @@ func (s *ServiceStats) Arrive(now, came dispatch.Time) {
 	s.mu.Lock()
 	second := s.ring.at(now)
 	second.arrived++
+	s.came++
 	s.space.arrive(came, &second.gaps)
 	s.mu.Unlock()
 }
@@ -58,6 +61,14 @@ func (s *ServiceStats) End(now dispatch.Time, o Outcome, elapsed time.Duration) 
 		second.latency.Add(elapsed)
 	}
 	s.mu.Unlock()
+}
+
+// Counts are the requests since the beginning.
+func (s *ServiceStats) Counts() size.Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost := s.total[LateOutcome] + s.total[Dropped] + s.total[RefusedOutcome]
+	return size.Counts{Arrived: s.came, Ended: lost + s.total[Completed] + s.total[Failed], Lost: lost}
 }
 
 // Totals are the outcomes since the beginning.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -65,6 +66,22 @@ func (g *Gateway) Totals(name string) map[Outcome]int64 {
 		return p.stats.Totals()
 	}
 	return map[Outcome]int64{}
+}
+
+// Counts are the requests to a service since it was first installed, those of a cluster's
+// pipelines together.
+func (g *Gateway) Counts(name string) (all size.Counts) {
+	g.mu.Lock()
+	c := g.clusters[name]
+	g.mu.Unlock()
+	if c != nil {
+		for _, p := range c.members {
+			all = all.Add(p.stats.Counts())
+		}
+	} else if p := g.pipeline(name); p != nil {
+		all = p.stats.Counts()
+	}
+	return all
 }
 
 // Recording is what the dispatcher of all modules that are served now has lately been

@@ -339,13 +339,25 @@ func (s *service) lackingMembers() (names []string) {
 // sizeMeasured looks whether the cluster has too few or too many devices, by measures of
 // nothing but what serves now. Where its declaration leaves that open it is planned anew
 // with as many as are advised; what they are not enough for, or cannot be had, is told.
-func (s *service) sizeMeasured(m autoscale.Measures) {
+func (s *service) sizeMeasured(ctx workflow.Context, m autoscale.Measures) {
 	d := &s.Detectors
-	if m.Generation != s.Serving.Generation || m.From.Before(d.Cluster.Since) {
+	if m.Generation != s.Serving.Generation {
 		return
 	}
 	devices := s.Serving.Plan.Cluster.Devices
-	needed, allowed := d.Cluster.Compare(m.OfCluster(devices))
+	needed := d.Cluster.Rise(m.Latest, devices)
+	allowed := d.Cluster.Within(needed, devices)
+	if needed.Change == 0 || !risesAtOnce(ctx) {
+		if m.From.Before(d.Cluster.Since) {
+			return
+		}
+		if d.Cluster.Low > 0 && !risesAtOnce(ctx) {
+			d.Cluster.Low = 0
+		}
+		needed, allowed = d.Cluster.Compare(m.OfCluster(devices))
+	} else if allowed.Change > 0 {
+		d.Cluster.Grew(m.To)
+	}
 	switch {
 	case needed.Change != 0:
 		d.Scale = &needed

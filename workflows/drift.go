@@ -47,28 +47,29 @@ func (s *service) measured(ctx workflow.Context, m autoscale.Measures) {
 	kindOf(s.Kind).measured(ctx, s, m)
 }
 
-// observe lets a detector look at a rate, and is true when it advises another.
-// Time without any request is no drift: what nobody calls keeps its plan, ready
-// for the rate that it was declared with. A few requests are no load either, and
-// leave the detector ready for a real one.
-func observe(d *autoscale.Drift, m autoscale.Measures) (autoscale.Advice, bool) {
-	if m.Offered == 0 {
-		d.Side, d.Seen, d.Smooth, d.Last = 0, 0, d.Planned, m.To
-		return autoscale.Advice{}, false
-	}
-	quiet := d.Quiet
-	advice := d.Observe(m)
-	if advice.Reschedule && advice.Rate*advice.Held.Seconds() < autoscale.DefaultMinRequests {
-		d.Quiet = quiet
-		return advice, false
-	}
-	return advice, advice.Reschedule
+// patchRise marks services that follow a load which rises within seconds.
+const patchRise = "rises are followed at once"
+
+func risesAtOnce(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, patchRise, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-func (s *service) rateMeasured(m autoscale.Measures) {
-	if advice, changed := observe(&s.Detectors.Rate, m); changed {
+func (s *service) rateMeasured(ctx workflow.Context, m autoscale.Measures) {
+	d := &s.Detectors
+	of := s.Serving.Spec.Pipeline
+	advice, changed := d.Rate.ObserveLoad(m)
+	advice.Reschedule = changed
+	if rise := d.Rise.Observe(m, d.Rate.Options, of); (changed || rise.Reschedule) && risesAtOnce(ctx) {
+		advice = d.Rise.Follow(rise, advice, &d.Rate, m, of)
+		changed = advice.Reschedule
+	}
+	switch {
+	case changed:
 		s.setRate(advice.Wanted())
 		s.replan("the load changed: " + advice.Describe())
+	case s.Failure != nil && d.Rise.Over(&d.Rate, of) && risesAtOnce(ctx) && !s.refused(ctx):
+		s.setRate(of.Rate)
+		s.replan("the load is as planned again")
 	}
 }
 
@@ -169,7 +170,7 @@ func (s *service) applicationsMeasured(m functions.Measures) {
 		if a == nil || k < 0 {
 			continue
 		}
-		advice, changed := observe(&d.Drift, autoscale.Measures{From: m.From, To: m.To, Offered: m.Applications[k].Offered})
+		advice, changed := d.Drift.ObserveLoad(autoscale.Measures{From: m.From, To: m.To, Offered: m.Applications[k].Offered})
 		switch {
 		case changed:
 			a.Rate = autoscale.RoundUp(advice.Rate)

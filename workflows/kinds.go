@@ -68,6 +68,7 @@ func (pipelineKind) fixedRate() string { return "" }
 
 func (pipelineKind) reset(d *Detectors, before Detectors, o Settings, serving *Deployed, now time.Time) {
 	d.Rate = rateDrift(o, serving, before.Rate.Base(serving.Spec.Pipeline.Rate), now)
+	d.Rise = autoscale.Rise{Planned: serving.Spec.Pipeline.Rate, Last: now}
 	d.Arrivals.Reset(serving.Spec.Pipeline.Arrivals, now)
 	d.Pace.Reset(now)
 	d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)
@@ -79,9 +80,9 @@ func (pipelineKind) measured(ctx workflow.Context, s *service, m autoscale.Measu
 	s.Detectors.Promise.Observe(m, s.Serving.Spec.Pipeline, s.Serving.Plan.Pipeline)
 	switch changed := s.paceMeasured(ctx, m); {
 	case s.Settings.Fixed:
-		observe(&s.Detectors.Rate, m) // to be told
+		s.Detectors.Rate.ObserveLoad(m) // to be told
 	case !changed && !s.transfersMeasured(m) && !s.arrivalsMeasured() && !s.fanoutMeasured(ctx, m):
-		s.rateMeasured(m)
+		s.rateMeasured(ctx, m)
 	}
 }
 
@@ -184,9 +185,11 @@ func (clusterKind) fixedRate() string {
 	return "has no rate of its own: its pipelines have; apply it with other rates"
 }
 
-func (clusterKind) reset(d *Detectors, _ Detectors, _ Settings, serving *Deployed, now time.Time) {
+func (clusterKind) reset(d *Detectors, before Detectors, _ Settings, serving *Deployed, now time.Time) {
 	bounds := serving.Spec.Cluster.Devices
-	d.Cluster = size.Cluster{Options: size.Options{Min: bounds.Min, Max: bounds.Max}, Since: now}
+	d.Cluster = size.Cluster{Options: size.Options{Min: bounds.Min, Max: bounds.Max}, Since: now, Waves: before.Cluster.Waves}
 }
 
-func (clusterKind) measured(_ workflow.Context, s *service, m autoscale.Measures) { s.sizeMeasured(m) }
+func (clusterKind) measured(ctx workflow.Context, s *service, m autoscale.Measures) {
+	s.sizeMeasured(ctx, m)
+}

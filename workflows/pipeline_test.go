@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -468,6 +469,52 @@ func TestDriftReschedules(t *testing.T) {
 		require.NotNil(t, s.Measures)
 	})
 	script(t, w, Settings{}, steps...)
+}
+
+// A load that doubles is planned for as soon as requests are lost, without a word from the clock.
+func TestARiseIsFollowedAtOnce(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20), func(r *rig) {
+		now := r.Now()
+		for i, spans := range []time.Duration{0, time.Second, 2 * time.Second} {
+			to := now.Add(spans + time.Second)
+			m := autoscale.Measures{Pipeline: "traffic", From: to.Add(-10 * time.Second), To: to, Offered: 25, Latest: &autoscale.Latest{From: to.Add(-time.Second), To: to}}
+			m.Latest.Counts = size.Counts{Arrived: []int64{30, 40, 40}[i], Ended: 40, Lost: 20}
+			r.at(spans+time.Second, func() { r.SignalWorkflow(SignalMeasures, m) })
+		}
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 2, s.Serving, "once")
+		assert.Equal(t, 53.0, s.Rate)
+		assert.Equal(t, "the load changed: rate 40/s for 2s, planned 20/s, 50 % lost; to have some in reserve 53/s are planned for", s.Cause)
+	})
+}
+
+// latest sends what a gateway counts for so many seconds, one by one.
+func (r *rig) latest(rate float64, seconds int) {
+	now := r.Now()
+	for i := range seconds {
+		to := now.Add(time.Duration(i+1) * time.Second)
+		m := autoscale.Measures{Pipeline: "traffic", From: to.Add(-time.Second), To: to, Offered: rate, Arrived: int64(rate), Latest: &autoscale.Latest{From: to.Add(-time.Second), To: to}}
+		m.Latest.Counts = size.Counts{Arrived: int64(rate), Ended: int64(rate), Lost: max(0, int64(rate)-20)}
+		r.at(to.Sub(now), func() { r.SignalWorkflow(SignalMeasures, m) })
+	}
+}
+
+// A burst for which there are no devices leaves nothing behind.
+func TestABurstThatCannotBeServedIsForgotten(t *testing.T) {
+	w := newWorld(4)
+	script(t, w, Settings{}, apply(20), func(r *rig) { r.latest(4000, 3) }, func(r *rig) {
+		s := r.status()
+		require.NotNil(t, s.Failure, s.Describe())
+		assert.Contains(t, s.Failure.Reason, "4200 requests per second need 26 cpu, 4 exist")
+		r.latest(20, 59)
+	}, func(r *rig) { r.latest(20, 59) }, func(r *rig) {
+		s := r.status()
+		assert.Nil(t, s.Failure)
+		assert.Equal(t, 20.0, s.Rate)
+		assert.Equal(t, "the load is as planned again", s.Cause)
+	})
 }
 
 func TestSilenceIsNoDrift(t *testing.T) {

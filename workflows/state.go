@@ -100,6 +100,7 @@ const (
 // and the devices that idle.
 type Detectors struct {
 	Rate         autoscale.Drift
+	Rise         autoscale.Rise      `json:",omitzero"`
 	Pace         autoscale.Pace      `json:",omitzero"`
 	Transfers    autoscale.Transfers `json:",omitzero"`
 	Arrivals     autoscale.Arrivals  `json:",omitzero"`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 )
 
 // DriftOptions say when a measured rate has left the planned one for good.
@@ -49,6 +50,7 @@ type Advice struct {
 	Planned    float64       // requests per second planned for so far
 	Held       time.Duration // how long the rate has been away
 	Ahead      float64       `json:",omitempty"` // share of Rate to plan for besides
+	Lost       float64       `json:",omitempty"` // share of the requests meanwhile, where it is a Rise
 }
 
 // Wanted is the rate to plan for, in requests per second.
@@ -59,11 +61,22 @@ func (a Advice) Describe() string {
 	if !a.Reschedule {
 		return fmt.Sprintf("rate as planned, %s/s", quantity.Number(a.Planned))
 	}
-	text := fmt.Sprintf("rate %s/s for %v, planned %s/s", quantity.Number(a.Rate), a.Held.Round(time.Second), quantity.Number(a.Planned))
+	text := fmt.Sprintf("rate %s/s for %v, planned %s/s", quantity.Number(a.Rate), a.Held.Round(a.digit()), quantity.Number(a.Planned))
+	if a.Lost > 0 {
+		text += fmt.Sprintf(", %s lost", quantity.Percent(a.Lost))
+	}
 	if a.Ahead > 0 {
 		text += fmt.Sprintf("; to have some in reserve %s/s are planned for", quantity.Number(a.Wanted()))
 	}
 	return text
+}
+
+// digit is what times in a line are rounded to.
+func (a Advice) digit() time.Duration {
+	if a.Held < 10*time.Second {
+		return time.Second / 10
+	}
+	return time.Second
 }
 
 // Drift finds a sustained difference between the rate that is measured and the
@@ -133,6 +146,24 @@ func (d *Drift) Observe(m Measures) Advice {
 	return d.advice(m.To)
 }
 
+// ObserveLoad is Observe of a service that may be left alone, and true when another rate is
+// advised: time without any request is no drift, since what nobody calls keeps its plan, ready for
+// the rate that it was declared with. A few requests are no load either, and leave it ready for a
+// real one.
+func (d *Drift) ObserveLoad(m Measures) (Advice, bool) {
+	if m.Offered == 0 {
+		d.Side, d.Seen, d.Smooth, d.Last = 0, 0, d.Planned, m.To
+		return Advice{}, false
+	}
+	quiet := d.Quiet
+	advice := d.Observe(m)
+	if advice.Reschedule && advice.Rate*advice.Held.Seconds() < DefaultMinRequests {
+		d.Quiet = quiet
+		return advice, false
+	}
+	return advice, advice.Reschedule
+}
+
 // Away is the rate that is measured where it has been other than planned for a third of
 // the hold time, by more than chance explains; nil where it is as planned, and while a
 // few requests are all that comes, which are no load.
@@ -200,6 +231,94 @@ func positive[N float64 | int64 | time.Duration](x, otherwise N) N {
 		return x
 	}
 	return otherwise
+}
+
+// Rise finds a load that has outgrown what is planned for within seconds, by Measures.Latest.
+// Like Drift, which finds what has fallen, it is a value that a workflow may keep.
+//
+// It looks at the spans since more came in one than planned for by the share that counts, or at
+// all where more are lost than may be, as long as that holds for all of them together. Where
+// chance does not explain how many these are, as many are planned for as there may be by what
+// came after the first of them, which may hold some of what was before the rise.
+type Rise struct {
+	Planned float64     // requests per second that the plan is for, or the one that was asked for last
+	Last    time.Time   // end of the last span, or of the change of plan
+	First   size.Latest `json:",omitzero"` // the first span in which more came
+	Since   size.Latest `json:",omitzero"` // all from there on
+}
+
+// Observe takes the measures of the next span of time, of a pipeline as it was planned.
+func (r *Rise) Observe(m Measures, o DriftOptions, of *pipelines.Pipeline) (a Advice) {
+	l := m.Latest
+	if l == nil || r.Planned <= 0 || l.From.Before(r.Last) || !l.To.After(l.From) {
+		return a
+	}
+	r.Last = l.To
+	variation := Variation(of.Arrivals)
+	if r.First.From.IsZero() || r.beyond(*l, variation) && !r.beyond(r.First, variation) {
+		r.First, r.Since = *l, size.Latest{From: l.From}
+	}
+	r.Since.To, r.Since.Counts = l.To, r.Since.Add(l.Counts)
+	lost := float64(r.Since.Lost) / math.Max(1, float64(r.Since.Ended))
+	least := 1 + positive(o.Above, DefaultAbove)
+	switch kept := lost <= 1-promised(of); {
+	case kept && variation < 0: // it may be in the trace, which was planned for
+		least = math.Inf(1)
+	case !kept:
+		least = 1
+	}
+	if float64(r.Since.Arrived) <= least*r.Planned*r.Since.Span().Seconds() {
+		r.First = size.Latest{}
+		return a
+	}
+	after := r.Since.Arrived - r.First.Arrived
+	if after < positive(o.MinRequests, DefaultMinRequests) || !r.beyond(r.Since, variation) {
+		return a
+	}
+	a = Advice{Reschedule: true, Rate: float64(after) / r.Since.To.Sub(r.First.To).Seconds(), Planned: r.Planned, Held: r.Since.Span(), Lost: lost}
+	a.Ahead = math.Max(o.Ahead, ahead(float64(after), variation))
+	r.Planned, r.First = a.Wanted(), size.Latest{}
+	return a
+}
+
+// beyond says that more came than planned for and than chance explains.
+func (r *Rise) beyond(l size.Latest, variation float64) bool {
+	expected := math.Max(1, r.Planned*l.Span().Seconds())
+	return float64(l.Arrived)-expected > noise*math.Sqrt(math.Max(1, variation)*expected)
+}
+
+// Follow is what to do by the advice of the Rise and of a Drift, by the same measures: rises are
+// the Rise's where gateways tell the latest and what it asked for could be had, and after a fall
+// as much is planned for as may come.
+func (r *Rise) Follow(fast, slow Advice, d *Drift, m Measures, of *pipelines.Pipeline) Advice {
+	switch {
+	case fast.Reschedule:
+		slow, d.Since, d.Seen = fast, m.To, 0
+	case slow.Rate > slow.Planned && m.Latest != nil && r.Planned <= of.Rate:
+		slow.Reschedule, d.Met, d.Wanted = false, 0, 0
+	case slow.Rate < slow.Planned: // as little as what came in all that time shows, or in the end
+		variation := Variation(of.Arrivals)
+		all, end := ahead(slow.Rate*slow.Held.Seconds(), variation), ahead(float64(m.Arrived), variation)
+		if m.Offered*(1+end) < slow.Rate*(1+all) {
+			slow.Rate, all = m.Offered, end
+		}
+		slow.Ahead = math.Max(slow.Ahead, all)
+	}
+	if slow.Reschedule {
+		d.Met, d.Wanted = slow.Rate, slow.Wanted()
+	}
+	return slow
+}
+
+// Over says that a rise for which a pipeline could not be planned has not come any more for the
+// hold time of a Drift.
+func (r *Rise) Over(d *Drift, of *pipelines.Pipeline) bool {
+	return r.Planned > of.Rate && d.Side == 0 && d.Last.Sub(d.Since) >= d.Options.Hold
+}
+
+// ahead is the share by which a rate may be more than so many requests show.
+func ahead(requests, variation float64) float64 {
+	return noise / 2 * math.Sqrt(math.Max(1, variation)/math.Max(1, requests))
 }
 
 // Gaps says how unevenly the requests of a service came, apart from how many: slow

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,10 @@ type Measures struct {
 	// Members are the pipelines of a cluster, each by itself; the rest is their sum
 	// then, with the modules under the names that placement.Resident gives them.
 	Members []Measures `json:"members,omitempty"`
+
+	// Latest is the end of the span by itself, as the gateway has not told it before; nil where
+	// nothing was told before.
+	Latest *Latest `json:"latest,omitempty"`
 
 	// Canary is set while another generation of a pipeline answers a share of its
 	// requests, or is sent them as a shadow; what it sees is not part of the rest.
@@ -199,6 +204,23 @@ type ExecutorMeasures struct {
 	Utilisation float64 `json:"utilisation"` // share of the span spent in its engine, 0..1
 }
 
+// Latest is what was counted last.
+type Latest = size.Latest
+
+// together are the latest of two gateways: the counts of the earlier are taken to go on.
+func together(a, b *Latest) *Latest {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	if b.To.After(a.To) {
+		a, b = b, a
+	}
+	sum, scale := *a, a.To.Sub(a.From).Seconds()/max(b.To.Sub(b.From).Seconds(), 1e-3)
+	part := func(n int64) int64 { return int64(math.Round(scale * float64(n))) }
+	sum.Counts = sum.Add(size.Counts{Arrived: part(b.Arrived), Ended: part(b.Ended), Lost: part(b.Lost)})
+	return &sum
+}
+
 // Percentiles of a duration. All are zero where nothing was measured.
 type Percentiles = histogram.Percentiles
 
@@ -287,6 +309,7 @@ func add(sum *Measures, m Measures) {
 	case m.Arrived > 0:
 		sum.Gaps = nil
 	}
+	sum.Latest = together(sum.Latest, m.Latest)
 	sum.Latency = worst(sum.Latency, m.Latency, sum.Completed+sum.Late, m.Completed+m.Late)
 	sum.Generation = max(sum.Generation, m.Generation)
 	if m.From.Before(sum.From) {

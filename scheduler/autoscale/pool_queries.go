@@ -186,12 +186,8 @@ func (o MixOptions) withDefaults() MixOptions {
 	return o
 }
 
-// What a Learning waits for.
-const (
-	learnQueries  = 20               // of a kind of instance, until it is known
-	learnPatience = 30 * time.Second // from the first query on, for kinds that get few
-	learnPause    = 20 * time.Second // between two advices
-)
+// learnQueries is how many queries a kind of instance must have had until it is known.
+const learnQueries = 20
 
 // Learning finds out what queries take on the instances of a pool of which nothing was
 // measured before it served. Like Drift it is a value that a workflow may keep.
@@ -223,11 +219,11 @@ func (l *Learning) Observe(m Measures, base string, kinds []string, largest int)
 		l.Since = m.To
 	}
 	known := slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return l.queries(kind) < learnQueries })
-	all := len(known) == len(kinds) || m.To.Sub(l.Since) >= learnPatience
+	all := len(known) == len(kinds) || m.To.Sub(l.Since) >= DefaultHold
 	if !all || !slices.Contains(known, base) || m.To.Before(l.Quiet) {
 		return nil
 	}
-	l.Quiet = m.To.Add(learnPause)
+	l.Quiet = m.To.Add(DefaultPaceCooldown)
 	var points []pipelines.Point
 	for _, kind := range known {
 		points = append(points, l.profile(kind, largest)...)

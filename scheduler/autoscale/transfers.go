@@ -13,17 +13,13 @@ import (
 // plan counts on. Zero values take the defaults.
 type TransferOptions struct {
 	Least    time.Duration // what no plan needs to count on, because dispatchers keep it anyway; 0 means DefaultTransfer
-	Hold     time.Duration // how long it must take longer, twice that for shorter; 0 means DefaultTransferHold
-	Cooldown time.Duration // least time between two advices, and after Reset; 0 means DefaultTransferCooldown
+	Hold     time.Duration // how long it must take longer, twice that for shorter; 0 means PromiseHold
+	Cooldown time.Duration // least time between two advices, and after Reset; 0 means DefaultCooldown
 }
 
-// Defaults of TransferOptions. Plans follow slowly: a machine that is busy for a few
+// DefaultTransfer is of TransferOptions. Plans follow slowly: a machine that is busy for a few
 // seconds is no longer way.
-const (
-	DefaultTransfer         = 2 * time.Millisecond
-	DefaultTransferHold     = time.Minute
-	DefaultTransferCooldown = 2 * time.Minute
-)
+const DefaultTransfer = 2 * time.Millisecond
 
 const (
 	transferBatches = 20                        // that a host's percentile rests on at the least
@@ -154,7 +150,7 @@ func (t *Transfers) Reserve(slo time.Duration, modules int) time.Duration {
 
 func (o TransferOptions) withDefaults() TransferOptions {
 	o.Least = cmp.Or(o.Least, DefaultTransfer)
-	o.Hold = cmp.Or(o.Hold, DefaultTransferHold)
-	o.Cooldown = cmp.Or(o.Cooldown, DefaultTransferCooldown)
+	o.Hold = cmp.Or(o.Hold, PromiseHold)
+	o.Cooldown = cmp.Or(o.Cooldown, DefaultCooldown)
 	return o
 }

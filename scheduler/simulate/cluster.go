@@ -160,7 +160,7 @@ type Size struct {
 	Missed   int64   // requests that were ended since then and not in time
 	Bad      float64 // share of the pipeline with most; 0 where too few tell
 	Idle     float64 // share of the devices' time
-	Advice   int     // devices more, or fewer
+	Advice   int     // devices more, or fewer, since the last
 }
 
 // scaled is a cluster whose size changes while it is played.
@@ -173,6 +173,10 @@ type scaled struct {
 	busy    Time       // of all devices at the last measures
 	changed Time       // when the size last did
 	kind    string
+
+	cluster size.Cluster // where it advises
+	reports size.Reports
+	asked   int // devices more, since the last measures
 }
 
 // outcomes are requests of a load so far.
@@ -187,10 +191,43 @@ func (e *engine) scale(s Scaling, kind string) {
 	if s.Every == 0 {
 		s.Every = DefaultEvery
 	}
+	all := &scaled{Scaling: s, devices: len(e.devices), last: make([]outcomes, len(e.loads)), kind: kind}
 	if s.Advise == nil {
-		s.Advise = (&size.Cluster{Options: s.Options}).Observe
+		all.cluster.Options, all.reports.Every = s.Options, s.Every
+		all.Advise = all.cluster.Observe
 	}
-	e.scaled = &scaled{Scaling: s, devices: len(e.devices), last: make([]outcomes, len(e.loads)), kind: kind}
+	e.scaled = all
+}
+
+// rise asks for more devices at once where requests are lost.
+func (e *engine) rise() {
+	s := e.scaled
+	if s.reports.Every == 0 {
+		return
+	}
+	var so size.Counts
+	for i := range e.loads {
+		o := e.loads[i].tally.outcomes()
+		so = so.Add(size.Counts{Arrived: o.came, Ended: o.good + o.bad, Lost: o.bad})
+	}
+	latest, due := s.reports.Look(time.Unix(0, 0).Add(e.now), so)
+	if !due || len(s.coming) > 0 || latest.From.Before(time.Unix(0, 0).Add(s.changed)) {
+		return
+	}
+	if a := s.cluster.Within(s.cluster.Rise(&latest, s.devices), s.devices); a.Change > 0 {
+		s.cluster.Grew(latest.To)
+		s.asked += a.Change
+		e.ask(a.Change)
+	}
+}
+
+// ask asks for more devices.
+func (e *engine) ask(more int) {
+	s := e.scaled
+	for range more {
+		s.devices++
+		s.coming = append(s.coming, e.now+s.Start)
+	}
 }
 
 // nextMeasure is when the size of the cluster is looked at after now; never where it is
@@ -200,7 +237,7 @@ func (e *engine) nextMeasure() Time {
 	if s == nil || e.now >= e.end {
 		return never
 	}
-	at := e.now - e.now%s.Every + s.Every
+	at := e.now - e.now%size.LookEvery + size.LookEvery
 	if len(s.coming) > 0 {
 		at = min(at, s.coming[0])
 	}
@@ -214,6 +251,9 @@ func (e *engine) measure() {
 	for len(s.coming) > 0 && s.coming[0] <= e.now {
 		s.coming, s.changed = s.coming[1:], e.now
 		e.grow()
+	}
+	if e.now%size.LookEvery == 0 {
+		e.rise()
 	}
 	if e.now%s.Every != 0 {
 		return
@@ -235,12 +275,10 @@ func (e *engine) measure() {
 	if len(s.coming) == 0 && s.changed <= e.now-s.Every { // of nothing but what serves now
 		at.Advice = s.Advise(m).Change
 	}
+	e.ask(at.Advice)
 	at.Bad, at.Idle = m.Bad, m.Idle
+	at.Advice, s.asked = at.Advice+s.asked, 0
 	e.sizes = append(e.sizes, at)
-	for range at.Advice {
-		s.devices++
-		s.coming = append(s.coming, e.now+s.Start)
-	}
 	if at.Advice < 0 {
 		s.devices, s.changed = s.devices+at.Advice, e.now
 		e.giveBack(-at.Advice)

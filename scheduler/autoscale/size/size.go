@@ -52,12 +52,15 @@ const (
 	mostRise  = 0.05
 
 	crowded = 1.5 // times Spare: when fewer idle, a rise counts
+
+	chance = 3 // standard deviations of a Poisson count within which rates are alike
 )
 
 // Cluster advises on the size of a cluster by Symphony's two signals (section 4.4):
 // a bad rate r above the target asks for N·r/(1-r) more devices, an idle share f
 // returns N·f. Devices are returned only as far as the least that idled over all
-// of Shrink. Where hardly any idle and the load rises steadily, it asks for what that will
+// of Shrink; once more, because fewer devices run larger batches, only where the load has been
+// low for longer than the last time. Where hardly any idle and the load rises steadily, it asks for what that will
 // need once more can serve, too. Like Drift it is a value that a workflow may keep.
 type Cluster struct {
 	Options Options
@@ -65,6 +68,17 @@ type Cluster struct {
 	Since   time.Time     // begin of what Idle covers
 	Load    float64       // devices that the last measures needed
 	Seen    time.Time     // their end
+	Lossy   time.Time     `json:",omitzero"` // end of the latest counts, where too many were lost; see Rise
+	Waves
+}
+
+// Waves is what is remembered of the last time that the load fell.
+type Waves struct {
+	Peak float64       `json:",omitempty"` // highest rate since more devices were asked for
+	Fell time.Time     `json:",omitzero"`  // when some were returned since then because it had fallen
+	Low  time.Duration `json:",omitempty"` // from then to when more were asked for, the last time
+	Had  int           `json:",omitempty"` // devices before they were returned
+	Bore float64       `json:",omitempty"` // highest rate that these have borne
 }
 
 // IdleDevices is how many devices idled in the span that ended at At.
@@ -134,6 +148,43 @@ func (c *Cluster) rise(load float64, now time.Time) (rise float64, step bool) {
 	return rise, false
 }
 
+// Rise advises at once by the latest counts, where in these and in those before, which may hold
+// some from before the rise, more than a tenth was lost: as many devices as there were when such
+// a rate came last, or more by the share that was lost.
+func (c *Cluster) Rise(l *Latest, devices int) (a Advice) {
+	if l == nil || l.Ended < leastOutcomes || !l.Lossy() || l.From.Before(c.Since) {
+		c.Lossy = time.Time{}
+		return a
+	}
+	again := !c.Lossy.IsZero() && !l.From.Before(c.Lossy)
+	if c.Lossy = l.To; !again {
+		return a
+	}
+	n := float64(devices)
+	a.Bad = BadRate(l.Ended, l.Lost)
+	bad := min(a.Bad, 1-1/(n+1))
+	a.Change = int(math.Ceil(n * bad / (1 - bad)))
+	known := c.Bore * l.Span().Seconds()
+	if c.Had > devices && math.Abs(float64(l.Arrived)-known) <= chance*math.Sqrt(known) {
+		a.Change = c.Had - devices
+	}
+	return a
+}
+
+// Grew notes that more devices were asked for at an instant.
+func (c *Cluster) Grew(at time.Time) {
+	if !c.Fell.IsZero() {
+		c.Low, c.Fell = at.Sub(c.Fell), time.Time{}
+	}
+	c.Peak, c.Idle, c.Since = 0, nil, at
+}
+
+// Within is what the options allow of an advice to grow.
+func (c *Cluster) Within(a Advice, devices int) Advice {
+	a.Change = max(0, min(devices+a.Change, c.Options.withDefaults().Max)-devices)
+	return a
+}
+
 // Compare observes the measures, and says beside what is allowed what would be needed were
 // there no Max.
 func (c *Cluster) Compare(m Measures) (needed, allowed Advice) {
@@ -151,7 +202,7 @@ func (c *Cluster) Observe(m Measures) Advice {
 	bad := min(m.Bad, 1-1/(n+1))
 	load := n * (1 - m.Idle) / (1 - bad)
 	rise, step := c.rise(load, m.End)
-	c.Load, c.Seen = load, m.End
+	c.Load, c.Seen, c.Peak = load, m.End, max(c.Peak, m.Rate)
 	more := 0.0
 	if m.Bad > o.Bad {
 		more = math.Ceil(n * bad / (1 - bad))
@@ -163,7 +214,10 @@ func (c *Cluster) Observe(m Measures) Advice {
 		more = max(more, math.Ceil((load+rise*o.Lead.Seconds())*(1+o.Spare)-n))
 	}
 	if m.Bad > o.Bad || more > 0 {
-		a.Change = max(0, min(m.Devices+int(more), o.Max)-m.Devices)
+		a.Change = max(0, int(more))
+		if a = c.Within(a, m.Devices); a.Change > 0 {
+			c.Grew(m.End)
+		}
 		c.Idle, c.Since = nil, m.End
 		return a
 	}
@@ -176,7 +230,7 @@ func (c *Cluster) Observe(m Measures) Advice {
 		first++
 	}
 	c.Idle = c.Idle[first:]
-	if m.End.Sub(c.Since) < o.Shrink {
+	if m.End.Sub(c.Since) < o.Shrink || !c.Fell.IsZero() && m.End.Sub(c.Fell) < c.Low+o.Shrink {
 		return a
 	}
 	least := n
@@ -186,6 +240,9 @@ func (c *Cluster) Observe(m Measures) Advice {
 	fewer := int(math.Floor(least - o.Spare*(n-least)))
 	if a.Change = -max(0, min(fewer, m.Devices-max(1, o.Min))); a.Change < 0 {
 		c.Idle, c.Since = nil, m.End
+		if c.Fell.IsZero() && m.Rate < c.Peak*(1-1/n) {
+			c.Fell, c.Had, c.Bore = m.End, m.Devices, c.Peak
+		}
 	}
 	return a
 }

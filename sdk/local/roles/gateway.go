@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/harpagon/harpagon/gateway/tracing"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -32,7 +35,7 @@ import (
 )
 
 // DefaultMeasureEvery is the pace at which a gateway tells services what it
-// sees.
+// sees; sooner where requests are lost.
 const DefaultMeasureEvery = 5 * time.Second
 
 // LocalGateway is the address that tasks carry where gateway and executors
@@ -315,19 +318,31 @@ const lastSpans = 2 * time.Second
 
 // report tells every service that had requests what the gateway saw of it.
 func report(ctx context.Context, commands *control.Control, name string, from *gateway.Gateway, every time.Duration, kept *promises) {
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(min(size.LookEvery, every))
 	defer tick.Stop()
+	all := map[string]*size.Reports{}
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		for _, service := range from.Services() {
+		services := from.Services()
+		maps.DeleteFunc(all, func(service string, _ *size.Reports) bool { return !slices.Contains(services, service) })
+		for _, service := range services {
+			reports := all[service]
+			if reports == nil {
+				reports = &size.Reports{Every: every}
+				all[service] = reports
+			}
+			latest, due := reports.Look(time.Now(), from.Counts(service))
+			if !due {
+				continue
+			}
 			m := from.Measures(service)
 			kept.see(from, service, m)
 			if m.Offered > 0 {
-				m.Gateway = name
+				m.Gateway, m.Latest = name, &latest
 				_ = commands.SendMeasures(ctx, m) // a service that cannot be told now receives the next report
 			}
 		}
