@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,11 +28,18 @@ type serviceSecond struct {
 	gaps     gaps
 	outcomes [Invalid + 1]int64
 	latency  histogram.Histogram
+	splits   []tallied[split]
+}
+
+// split is that a module got so many items of one.
+type split struct {
+	module string
+	items  int
 }
 
 func (s *serviceSecond) reset() {
 	s.latency.Reset(histogram.Coarse)
-	*s = serviceSecond{latency: s.latency}
+	*s = serviceSecond{latency: s.latency, splits: s.splits[:0]}
 }
 
 // Init begins to count at now. Measure looks back on span.
@@ -49,6 +57,48 @@ func (s *ServiceStats) Arrive(now, came dispatch.Time) {
 	s.came++
 	s.space.arrive(came, &second.gaps)
 	s.mu.Unlock()
+}
+
+// Split counts that an item was split into so many for a module.
+func (s *ServiceStats) Split(now dispatch.Time, module string, items int) {
+	s.mu.Lock()
+	second := s.ring.at(now)
+	second.splits = tallyUp(second.splits, split{module, bucketOfItems(items)}, 1)
+	s.mu.Unlock()
+}
+
+// bucketOfItems is the number that many items count as: exact up to sizesKept, beyond it rounded
+// up by less than two in sizesKept.
+func bucketOfItems(items int) int {
+	step := 1
+	for items > sizesKept*step {
+		step *= 2
+	}
+	return (items + step - 1) / step * step
+}
+
+// Splits are what was split lately, by module: how often into so many.
+func (s *ServiceStats) Splits(now dispatch.Time) map[string][]autoscale.ItemCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ring.advance(now)
+	var sum []tallied[split]
+	for i := range s.ring.seconds {
+		for _, one := range s.ring.seconds[i].splits {
+			sum = tallyUp(sum, one.kind, one.n)
+		}
+	}
+	if sum == nil {
+		return nil
+	}
+	all := make(map[string][]autoscale.ItemCount)
+	for _, one := range sum {
+		all[one.kind.module] = append(all[one.kind.module], autoscale.ItemCount{Items: one.kind.items, Times: one.n})
+	}
+	for _, counts := range all {
+		slices.SortFunc(counts, func(a, b autoscale.ItemCount) int { return a.Items - b.Items })
+	}
+	return all
 }
 
 // End counts the outcome of a request.

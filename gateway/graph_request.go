@@ -26,6 +26,9 @@ type Request struct {
 	// Refused says that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
 	Refused bool
 
+	// splits counts what its items are split into; nil where nobody wants to know.
+	splits *dispatcher.ServiceStats
+
 	// Share is its place among the requests of all callers; under a lock of the gateway's.
 	Share admission.Entry
 
@@ -269,6 +272,13 @@ func (r *Request) launch(ready []flow.Item, cause *Item, items []*Item) ([]*Item
 		rows, k, err := r.divide(n, at.Frame, inputs)
 		if err != nil {
 			return items, err
+		}
+		if r.splits != nil {
+			now := r.Arrival
+			if cause != nil {
+				now = cause.Ended
+			}
+			r.splits.Split(now, n.Name, k)
 		}
 		if told := r.Graph.exceeded; told != nil && n.most > 0 && k > n.most {
 			told(ExceedInfo{r.Graph.Deployment.Name(), n.Name, k, n.most})

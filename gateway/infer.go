@@ -95,7 +95,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	}
 	r.Produced = g.options.Bytes.Begin(p.name)
 	defer r.Produced.Release()
-	r.Share.Holder = r
+	r.Share.Holder, r.splits = r, &p.stats
 	p.shares.Enter(tenant, &r.Share, paid)
 	r.Begin()
 	g.wait(ctx, r, now)

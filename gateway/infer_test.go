@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -70,6 +71,8 @@ func TestFanOutAndGather(t *testing.T) {
 		}
 		require.Equal(t, map[string]int{"spread": 1, "inc": k, "again": k, "join": k, "tally": 1}, items)
 	}
+	seen := g.Measures("p")
+	require.Equal(t, []autoscale.ItemCount{{Items: 0, Times: 1}, {Items: 1, Times: 1}, {Items: 3, Times: 1}, {Items: 8, Times: 1}}, seen.Module("inc").Items)
 }
 
 // TestMoreThanDeclared splits a request into more items than declared at most: it is answered,

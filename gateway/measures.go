@@ -36,6 +36,11 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 		m.Function = gr.function.measure(now, &m)
 	}
 	m.Modules = g.queue.Measure(gr.Generation)
+	for module, items := range p.stats.Splits(now) {
+		if of := m.Module(module); of != nil {
+			of.Items = items
+		}
+	}
 	g.failures.tell(now, name, m.Modules)
 	if c := p.canary.Load(); c != nil {
 		m.Canary = c.seen(p)

@@ -333,6 +333,8 @@ func (v *validator) fanout(m *Module, at string) {
 		v.errorf(at, "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
 	case m.IsConditional() && (!m.Scatter || m.Most != 1 || m.Fanout > 1):
 		v.errorf(at, "Invalid fanout", "Beside a condition, the fanout is the share of items in which that holds: above 0 and at most 1, such as fanout = 0.3.")
+	case len(m.Items) > 0 && (!m.Scatter || !(m.Items.Mean() > 0) || m.Items.Largest() > MaxItems):
+		v.errorf(at, "Invalid fanout", "What was measured of a fanout has some requests per upstream request, and %d at most.", MaxItems)
 	case m.Most < 0 || m.Most > MaxItems || m.Most > 0 && !m.Scatter:
 		v.errorf(at, "Invalid fanout", "The most requests per upstream request is a whole number from 1 to %d, beside their mean.", MaxItems)
 	case m.Most > 0 && float64(m.Most) < m.Fanout:

@@ -173,13 +173,13 @@ func (m *Module) fanout() float64 {
 const MaxItems = 1 << 16
 
 // MostItems is how many requests to the module follow from one above it at most: as
-// declared, or its fan-out where that is a whole number, which is always that many. It is 0
-// where there is no bound.
+// declared, or its fan-out where that is a whole number, which is always that many unless
+// something else was measured. It is 0 where there is no bound.
 func (m *Module) MostItems() int {
 	if m.Most > 0 {
 		return m.Most
 	}
-	if k := m.fanout(); k == math.Trunc(k) && k <= MaxItems {
+	if k := m.fanout(); k == math.Trunc(k) && k <= MaxItems && len(m.Items) == 0 {
 		return int(k)
 	}
 	return 0

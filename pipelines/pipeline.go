@@ -106,6 +106,10 @@ type Module struct {
 	Fanout  float64
 	Most    int `json:",omitempty"`
 
+	// Items is how many such requests there were while it served, by how often so many: what
+	// simulations draw from in place of the mean. No HCL attribute.
+	Items Mix `json:",omitempty"`
+
 	// Gather names the module for each item of whose scope the module runs once, with all
 	// that descend from that item: one of those above it, or GatherAround. Empty where it
 	// runs in the deepest scope that its inputs share.

@@ -76,7 +76,7 @@ func (s *service) rateMeasured(ctx workflow.Context, m autoscale.Measures) {
 // arrivalsMeasured is true when requests come so much less evenly than declared that
 // too few are in time.
 func (s *service) arrivalsMeasured() bool {
-	p := *s.Spec.Pipeline
+	p := s.Detectors.Fanouts.Into(*s.Spec.Pipeline)
 	target := cmp.Or(p.Attainment, pipelines.DefaultAttainment) // below 0: nothing is asked for
 	advice, missed := s.Detectors.Arrivals.Missed(target)
 	if !missed || advice.Arrivals() == p.Arrivals {
@@ -94,6 +94,11 @@ const patchFanout = "fan-out measured"
 // fanoutMeasured is true when the promise has not been kept for long and modules are sent more
 // requests than declared: then another plan differs. Else the reason stays to be told.
 func (s *service) fanoutMeasured(ctx workflow.Context, m autoscale.Measures) bool {
+	if next, how := s.Detectors.Fanouts.Drifted(m, *s.Spec.Pipeline); how != "" && risesAtOnce(ctx) {
+		s.Spec.Pipeline = &next
+		s.replan("the fan-out changed: " + how)
+		return true
+	}
 	broken := s.Detectors.Promise.Broken(s.Serving.Spec.Pipeline)
 	wider, how := autoscale.WithMeasuredFanout(m, *s.Spec.Pipeline, replanChange)
 	if broken == nil || how == "" || workflow.GetVersion(ctx, patchFanout, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
@@ -106,7 +111,7 @@ func (s *service) fanoutMeasured(ctx workflow.Context, m autoscale.Measures) boo
 
 // setRate changes the rate of a pipeline's spec.
 func (s *service) setRate(rate float64) {
-	p := *s.Spec.Pipeline
+	p := s.Detectors.Fanouts.Into(*s.Spec.Pipeline)
 	p.Rate = rate
 	s.Spec.Pipeline = &p
 }

@@ -70,6 +70,7 @@ func (pipelineKind) reset(d *Detectors, before Detectors, o Settings, serving *D
 	d.Rate = rateDrift(o, serving, before.Rate.Base(serving.Spec.Pipeline.Rate), now)
 	d.Rise = autoscale.Rise{Planned: serving.Spec.Pipeline.Rate, Last: now}
 	d.Arrivals.Reset(serving.Spec.Pipeline.Arrivals, now)
+	d.Fanouts.Reset(now)
 	d.Pace.Reset(now)
 	d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)
 }
@@ -77,6 +78,7 @@ func (pipelineKind) reset(d *Detectors, before Detectors, o Settings, serving *D
 func (pipelineKind) measured(ctx workflow.Context, s *service, m autoscale.Measures) {
 	s.Answered.Observe(m, s.Serving.Plan.Pipeline, s.Serving.Generation)
 	s.Detectors.Arrivals.Observe(m)
+	s.Detectors.Fanouts.Observe(m, s.Serving.Spec.Pipeline)
 	s.Detectors.Promise.Observe(m, s.Serving.Spec.Pipeline, s.Serving.Plan.Pipeline)
 	switch changed := s.paceMeasured(ctx, m); {
 	case s.Settings.Fixed:

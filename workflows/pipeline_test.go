@@ -517,6 +517,34 @@ func TestABurstThatCannotBeServedIsForgotten(t *testing.T) {
 	})
 }
 
+// Requests that are split into more items than declared are told and planned for.
+func TestAFanoutThatDriftsReschedules(t *testing.T) {
+	w := newWorld(4)
+	spec := traffic(20)
+	at := len(spec.Pipeline.Modules) - 1
+	spec.Pipeline.Modules[at].Scatter, spec.Pipeline.Modules[at].Fanout, spec.Pipeline.Modules[at].Most = true, 1, 2
+	name := spec.Pipeline.Modules[at].Name
+	script(t, w, Settings{}, func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: spec}) }, func(r *rig) {
+		now := r.Now()
+		for i := range 4 {
+			to := now.Add(time.Duration(i+1) * 5 * time.Second)
+			m := autoscale.Measures{Pipeline: "traffic", From: to.Add(-5 * time.Second), To: to, Offered: 20, Arrived: 100, Completed: 70, Dropped: 30,
+				Modules: []autoscale.ModuleMeasures{{Name: name, Items: []autoscale.ItemCount{{Items: 1, Times: 50}, {Items: 4, Times: 50}}}}}
+			m.SetAttainment()
+			r.at(to.Sub(now), func() { r.SignalWorkflow(SignalMeasures, m) })
+		}
+		r.at(21*time.Second, func() {
+			s := r.status()
+			assert.Equal(t, 2, s.Serving)
+			assert.Equal(t, "the fan-out changed: "+name+": 4 items at most in a request, planned for 2", s.Cause)
+		})
+	}, func(r *rig) {
+		served := w.installed[1].Pipeline.Module(name)
+		assert.Equal(t, 2.5, served.Fanout)
+		assert.Equal(t, 4, served.Items.Largest())
+	})
+}
+
 func TestSilenceIsNoDrift(t *testing.T) {
 	w := newWorld(4)
 	steps := []func(*rig){apply(20)}

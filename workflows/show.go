@@ -123,6 +123,11 @@ func (s *service) status() Status {
 	st.Transfers, st.Transfer = s.Detectors.Transfers.Hosts, s.Transfer
 	st.Scale, st.Answered = s.Detectors.Scale, s.Answered
 	st.Arrivals, st.Away = s.Detectors.Arrivals.Seen(), s.Detectors.Rate.Away()
+	for _, f := range s.Detectors.Fanouts.Modules {
+		if f.Describe() != "" {
+			st.Fanouts = append(st.Fanouts, f)
+		}
+	}
 	if p := s.Serving.Spec.Pipeline; p != nil {
 		st.Broken = s.Detectors.Promise.Broken(p)
 	}

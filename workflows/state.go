@@ -104,6 +104,7 @@ type Detectors struct {
 	Pace         autoscale.Pace      `json:",omitzero"`
 	Transfers    autoscale.Transfers `json:",omitzero"`
 	Arrivals     autoscale.Arrivals  `json:",omitzero"`
+	Fanouts      autoscale.Fanouts   `json:",omitzero"`
 	Promise      autoscale.Promise   `json:",omitzero"`
 	Sizes        autoscale.MixDrift  `json:",omitzero"`
 	Applications []ApplicationDrift  `json:",omitempty"` // in the order of the spec

@@ -60,6 +60,9 @@ type Status struct {
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
 	Away     *autoscale.Advice         `json:",omitempty"`
 
+	// Fanouts are modules of which more or fewer items of a request come than planned for.
+	Fanouts []autoscale.FanoutSeen `json:",omitempty"`
+
 	// Broken says why too few requests have been in time for long; nil while enough are.
 	Broken *autoscale.Broken `json:",omitempty"`
 
@@ -244,6 +247,9 @@ func (s Status) Alarms() string {
 	}
 	if s.Arrivals != nil && s.Arrivals.Side > 0 {
 		fmt.Fprintf(&b, "%s\n", s.Arrivals.Describe())
+	}
+	for _, f := range s.Fanouts {
+		fmt.Fprintf(&b, "%s\n", f.Describe())
 	}
 	if s.slowWays() {
 		fmt.Fprintf(&b, "%s\n", s.ways())

@@ -112,6 +112,10 @@ type ModuleMeasures struct {
 	// first; large pools round sizes up.
 	Queries []QueryCount `json:"queries,omitempty"`
 
+	// Items counts how often an item above was split into so many for this module, fewest first;
+	// large numbers are rounded up.
+	Items []ItemCount `json:"items,omitempty"`
+
 	// Sizes counts the batches by size, smallest first. Drops counts what
 	// makes up Dropped by reason.
 	Sizes []SizeCount      `json:"sizes,omitempty"`
@@ -188,6 +192,12 @@ const (
 type SizeCount struct {
 	Size    int   `json:"size"` // requests
 	Batches int64 `json:"batches"`
+}
+
+// ItemCount is how often something was split into so many items.
+type ItemCount struct {
+	Items int   `json:"items"`
+	Times int64 `json:"times"`
 }
 
 // QueryCount is how many queries had a size.
@@ -396,6 +406,8 @@ func (m *ModuleMeasures) add(o ModuleMeasures) {
 	}
 	m.Queries = merge(m.Queries, o.Queries, func(a, b QueryCount) int { return cmp.Compare(a.Size, b.Size) },
 		func(a, b QueryCount) QueryCount { return QueryCount{Size: a.Size, Queries: a.Queries + b.Queries} })
+	m.Items = merge(m.Items, o.Items, func(a, b ItemCount) int { return cmp.Compare(a.Items, b.Items) },
+		func(a, b ItemCount) ItemCount { return ItemCount{Items: a.Items, Times: a.Times + b.Times} })
 	m.Sizes = merge(m.Sizes, o.Sizes, func(a, b SizeCount) int { return cmp.Compare(a.Size, b.Size) },
 		func(a, b SizeCount) SizeCount { return SizeCount{Size: a.Size, Batches: a.Batches + b.Batches} })
 	m.Executors = merge(m.Executors, o.Executors, func(a, b ExecutorMeasures) int { return cmp.Compare(a.Executor, b.Executor) },

@@ -91,10 +91,18 @@ const (
 
 // DrawFanout is how many items a module gets of a request above it. A whole number is always
 // that many. Where most is declared, too, each of so many is there or not, with the same
-// probability: that keeps the mean, and there are never more.
+// probability: that keeps the mean, and there are never more. What was measured goes before.
 func DrawFanout(r *rand.Rand, m *pipelines.Module, how Spread) int {
 	whole := math.Floor(m.Fanout)
 	switch {
+	case len(m.Items) > 0:
+		at := r.Float64() * m.Items.Total()
+		for _, one := range m.Items {
+			if at -= one.Weight; at < 0 {
+				return one.Size
+			}
+		}
+		return m.Items.Largest()
 	case whole == m.Fanout && m.Most == 0:
 		return int(whole)
 	case how == SpreadNear:
