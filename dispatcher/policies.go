@@ -75,7 +75,7 @@ func spec(d *placement.Deployment, n *flow.Node, o *policyLimits) (factory.Spec,
 	}
 	c := factory.Module{
 		Policy: d.Pipeline.Dispatch, Groups: policyGroups(d, n.Module), SLO: d.Pipeline.SLO - n.Offset - n.Keep.Planned,
-		MaxQueue: o.MaxQueue, Early: flow.EarlyStart(!o.Patient, &d.Pipeline, &d.Plan), Below: n.Below(),
+		MaxQueue: o.MaxQueue, Early: flow.ModuleEarlyStart(!o.Patient, &d.Pipeline, &d.Plan, planned(d, n.Module)), Below: n.Below(),
 	}
 	c.Margin = min(max(0, o.Margin), c.SLO/marginShare)
 	if m := planned(d, n.Module); m != nil {

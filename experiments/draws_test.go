@@ -20,6 +20,7 @@ import (
 var (
 	draws     = flag.Int("draws", 0, "pipelines that TestPlansKeepTheirProofs draws; 0 for 100 with HARPAGON_LONG, 30 without")
 	firstDraw = flag.Uint64("first-draw", 0, "seed of the first of them")
+	fanouts   = flag.Int("fanout-draws", 0, "pipelines with fan-outs that TestBurstsKeepTheirProofs draws; 0 for 100 with HARPAGON_LONG, 30 without")
 	admitted  = flag.Bool("admission", false, "play them with admission control, too")
 )
 
@@ -31,7 +32,16 @@ var kept = []uint64{73, 107, 195, 385, 397}
 // come.
 func TestPlansKeepTheirProofs(t *testing.T) {
 	t.Parallel()
-	n := *draws
+	keepProofs(t, *draws, kept, func(seed uint64) drawing { return drawing{Rand: rand.New(rand.NewPCG(seed, 1))} })
+}
+
+// TestBurstsKeepTheirProofs is the same for pipelines in which requests are divided into items.
+func TestBurstsKeepTheirProofs(t *testing.T) {
+	t.Parallel()
+	keepProofs(t, *fanouts, nil, func(seed uint64) drawing { return drawing{rand.New(rand.NewPCG(seed, 2)), true} })
+}
+
+func keepProofs(t *testing.T, n int, kept []uint64, drawn func(seed uint64) drawing) {
 	if n == 0 {
 		if n = 30; os.Getenv("HARPAGON_LONG") != "" {
 			n = 100
@@ -43,9 +53,13 @@ func TestPlansKeepTheirProofs(t *testing.T) {
 			seeds = append(seeds, seed)
 		}
 	}
+	playProofs(t, seeds, drawn)
+}
+
+func playProofs(t *testing.T, seeds []uint64, draw func(seed uint64) drawing) {
 	proven, drawn, cost := map[string]int{}, map[string]int{}, map[string]float64{}
 	for _, seed := range seeds {
-		d := drawing{rand.New(rand.NewPCG(seed, 1))}
+		d := draw(seed)
 		problems, o := d.problems()
 		asked, most := 0, int(d.scale(50, mostAsked))
 		o.Stop = func() bool { asked++; return asked > most }
@@ -98,7 +112,10 @@ func says(k promisePlay) string {
 }
 
 // drawing draws what is planned and played.
-type drawing struct{ *rand.Rand }
+type drawing struct {
+	*rand.Rand
+	fanouts bool
+}
 
 func (d drawing) between(low, high float64) float64 { return low + (high-low)*d.Float64() }
 
@@ -141,7 +158,7 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 		modules = 1 + d.IntN(2)
 	}
 	joins := d.Float64()
-	concurrent := d.IntN(4) == 0
+	concurrent, items := d.IntN(4) == 0, 1
 	for i := range modules {
 		m := pipelines.Module{Name: fmt.Sprintf("m%d", i), Fanout: 1, Profile: d.profile(faster, concurrent)}
 		for from := range i {
@@ -149,8 +166,13 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 				m.Inputs = append(m.Inputs, pipelines.Binding{Name: fmt.Sprintf("x%d", from), From: pipelines.Ref{Module: fmt.Sprintf("m%d", from), Port: "y"}})
 			}
 		}
+		if d.fanouts && i > 0 && d.IntN(2) == 0 && items < mostDrawn {
+			m.Scatter, m.Fanout = true, float64(1+d.IntN(mostDrawn/items))
+			items *= int(m.Fanout)
+		}
 		p.Modules = append(p.Modules, m)
 	}
+	p.Rate /= float64(items)
 	fastest := func(name string) time.Duration {
 		least := time.Duration(math.MaxInt64)
 		for _, at := range p.Module(name).Profile.Points {
@@ -165,6 +187,9 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 	p.SLO = time.Duration(d.scale(1.5, 8) * float64(long)).Round(time.Microsecond)
 	return p
 }
+
+// mostDrawn is how many items of one request there are at the most.
+const mostDrawn = 32
 
 // profile is that of a module: batches of powers of two, sometimes several at a time.
 func (d drawing) profile(faster float64, concurrent bool) (profile pipelines.Profile) {
@@ -203,7 +228,7 @@ const (
 func (d drawing) plays(all []pipelines.Pipeline) (list []promisePlay) {
 	duration := span
 	for i := range all {
-		duration = min(duration, time.Duration(mostPlayed/all[i].Rate*float64(time.Second)))
+		duration = min(duration, time.Duration(mostPlayed/mostRate(&all[i])*float64(time.Second)))
 	}
 	drawn := make([]arrivals.Process, len(all))
 	for i := range all {
@@ -218,6 +243,14 @@ func (d drawing) plays(all []pipelines.Pipeline) (list []promisePlay) {
 		}
 	}
 	return list
+}
+
+// mostRate is that of the module that gets most.
+func mostRate(p *pipelines.Pipeline) (most float64) {
+	for _, rate := range p.Rates() {
+		most = max(most, rate)
+	}
+	return most
 }
 
 // stamps are requests that come at least 1/rate apart, from an instant that is drawn on.

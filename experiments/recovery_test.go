@@ -17,7 +17,7 @@ import (
 func TestPromisesRecover(t *testing.T) {
 	played := 0
 	for seed := uint64(0); played < 8; seed++ {
-		d := drawing{rand.New(rand.NewPCG(seed, 1))}
+		d := drawing{Rand: rand.New(rand.NewPCG(seed, 1))}
 		problems, o := d.problems()
 		asked, most := 0, int(d.scale(50, mostAsked))
 		o.Stop = func() bool { asked++; return asked > most }

@@ -236,12 +236,8 @@ func (v *validator) objective(p *Pipeline, path string) {
 	if err != nil {
 		v.errorf(path+".arrivals", "Invalid arrivals", "%s.", sentence(err))
 	}
-	if p.Attainment > 0 && err == nil && kind == ArrivalsEven {
-		holds := "every request of a plan that is proven meets the SLO"
-		if slices.ContainsFunc(p.Modules, func(m Module) bool { return m.Scatter }) {
-			holds = "no attainment is planned for, and the items into which a request is divided (fanout) come at once, so that some may miss the SLO that even ones would meet"
-		}
-		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals %s. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.", holds)
+	if p.Attainment > 0 && err == nil && kind == ArrivalsEven && p.ProvesEvery() {
+		v.warnf(path+".attainment", "Attainment without random arrivals", "With even arrivals every request of a plan that is proven meets the SLO. Say how requests come, as in arrivals = \"poisson\", to plan for the attainment.")
 	}
 	v.dispatch(KindPipeline, p.Dispatch, path+".dispatch")
 }

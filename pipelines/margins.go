@@ -26,17 +26,35 @@ const (
 )
 
 // Target is the share of requests that the plan must finish within the SLO, by
-// simulation: the declared attainment, DefaultAttainment where arrivals are
-// random and none is declared, and 0 where nothing is asked for.
+// simulation: the declared attainment, DefaultAttainment where requests or their
+// items do not come evenly and none is declared, and 0 where nothing is asked for.
 func (p *Pipeline) Target() float64 {
-	kind, _, _, err := SplitArrivals(p.Arrivals)
+	_, _, _, err := SplitArrivals(p.Arrivals)
 	switch {
 	case p.Attainment > 0:
 		return p.Attainment
-	case p.Attainment < 0 || err != nil || kind == ArrivalsEven:
+	case p.Attainment < 0 || err != nil || p.ProvesEvery():
 		return 0
 	}
 	return DefaultAttainment
+}
+
+// ProvesEvery reports whether a plan may promise something to every request: they come evenly,
+// no module gets more than so many items of one, and no attainment is asked for of fan-outs that
+// vary.
+func (p *Pipeline) ProvesEvery() bool {
+	kind, _, _, err := SplitArrivals(p.Arrivals)
+	if err != nil || kind != ArrivalsEven {
+		return false
+	}
+	most := p.Bursts()
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		if most[m.Name] == 0 || m.Rate > 0 && math.Abs(m.Rate-float64(most[m.Name])*p.Rate) > 1e-9*m.Rate {
+			return false
+		}
+	}
+	return p.Attainment <= 0 || !slices.ContainsFunc(p.Modules, func(m Module) bool { return m.Scatter && float64(m.MostItems()) != m.Fanout })
 }
 
 // Kept is the share of the SLO that planning leaves free for what machines do

@@ -67,7 +67,8 @@ type device struct{ host, name string }
 
 // shared are the devices of the hardware that others hold with groups whose times
 // are known, so that what is left can be planned with. A device on which something
-// runs that tells no period, or several batches at a time, is not among them.
+// runs that tells no period, whose batches come in bursts, or several at a time, is not
+// among them.
 func (f Fleet) shared(hardware []pipelines.Hardware) []plan.HeldDevice {
 	var order []device
 	found := map[device]*plan.HeldDevice{}
@@ -87,13 +88,13 @@ func (f Fleet) shared(hardware []pipelines.Hardware) []plan.HeldDevice {
 		if s.Rides {
 			continue
 		}
-		if s.Period <= 0 || s.Deadline <= 0 || s.Concurrency > 1 {
+		if s.Period <= 0 || s.Deadline <= 0 || s.Bursts || s.Concurrency > 1 {
 			unknown[at] = true
 			continue
 		}
 		task := plan.Task{
 			Pipeline: s.Pipeline, Module: s.Module, Group: s.Group, Duration: s.Duration, Period: s.Period, Deadline: s.Deadline,
-			Share: s.Duration.Seconds() / s.Period.Seconds(),
+			Share: s.Duration.Seconds() * float64(max(1, s.AtOnce)) / s.Period.Seconds(), AtOnce: s.AtOnce,
 		}
 		d.Tasks, d.Share = append(d.Tasks, task), d.Share+task.Share
 	}

@@ -42,7 +42,7 @@ func TestALaterServiceUsesWhatIsLeft(t *testing.T) {
 	assert.Equal(t, "a", d.Tasks[0].Pipeline)
 	assert.InDelta(t, d.Tasks[1].Share/(d.Tasks[0].Share+d.Tasks[1].Share), plans[1].Cost, 1e-9, "its part of the time that is used")
 	assert.True(t, plans[1].Sound)
-	assert.Equal(t, plan.MeanRate, plans[1].Proof, "nobody says how evenly the requests of the other come")
+	assert.Equal(t, plan.EveryRequest, plans[1].Proof)
 	assert.LessOrEqual(t, plans[1].LowerBound, plans[1].Cost+1e-9)
 
 	// With one device there is the same.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/cluster"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -199,15 +200,27 @@ func (p Plan) Reason() string {
 func (p Plan) Unfinished() bool { return p.Reason() != "" && p.Planned().EndedEarly() }
 
 // Refusal says why the plan must not serve the service; empty where it may. A plan
-// that is not sound serves only where that is allowed.
+// that is not sound, or promises nothing, serves only where that is allowed.
 func (p Plan) Refusal(s Spec) string {
 	if reason := p.Reason(); reason != "" {
 		return reason
 	}
-	if p.Pipeline != nil && !p.Pipeline.Sound && !s.Planning().AllowUnsound {
-		return fmt.Sprintf("the plan of policy %s is not sound: some of its windows cannot be kept by any dispatcher; take policy exact, or allow it with allow_unsound = true in the plan block or --allow-unsound", p.Pipeline.Policy)
+	one := p.Pipeline
+	switch {
+	case one == nil || s.Planning().AllowUnsound:
+	case !one.Sound:
+		return fmt.Sprintf("the plan of policy %s is not sound: some of its windows cannot be kept by any dispatcher; take policy exact, or allow it with allow_unsound = true in the plan block or --allow-unsound", one.Policy)
+	case one.Proof == plan.NoProof:
+		return fmt.Sprintf("the plan of policy %s promises nothing for single requests%s; take policy exact and an attainment above 0, or allow it with allow_unsound = true in the plan block or --allow-unsound", one.Policy, expected(one))
 	}
 	return ""
+}
+
+func expected(p *plan.Plan) string {
+	if p.Expected == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and is expected to answer %s of them in time", quantity.Percent(p.Expected.Attainment))
 }
 
 // CostPerHour is what the plan costs, in money per hour; a function's for full

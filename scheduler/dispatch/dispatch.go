@@ -97,10 +97,12 @@ type Action struct {
 }
 
 // Reservation is what a group of a plan may need of a device that it shares: every Period at
-// most one batch, which takes Duration and is to be done Deadline after it was closed. Where
+// most one batch, or AtOnce, of which each takes Duration and is to be done Deadline after it was closed. Where
 // its schedule may begin anew with the next request, a batch is closed Window after that.
 type Reservation struct {
 	Duration, Period, Deadline, Window time.Duration
+
+	AtOnce int32 // batches of a burst that are closed together; 0 is one
 }
 
 // Policy is a pure state machine: the same events at the same instants yield

@@ -75,8 +75,13 @@ func (n *Node) Due(arrival, deadline, kept dispatch.Time) dispatch.Time {
 func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group {
 	var all []tc.Group
 	for _, g := range planned.Groups {
+		spread := time.Duration(0)
+		if planned.Burst > 0 && g.Items == 0 && !g.Rides {
+			spread = plan.ToDuration(float64(planned.Burst) / planned.Rate)
+		}
 		all = append(all, tc.Group{
-			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline,
+			Spread: spread,
+			Batch:  g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline, Items: g.Items,
 			Durations: Durations(declared, g.Hardware, g.Batch, g.Concurrency, g.Duration),
 		})
 	}
@@ -134,7 +139,7 @@ func LeastTime(groups []tc.Group) time.Duration {
 // EarlyStart says when the tc dispatchers of a planned pipeline may start batches
 // before they are due; eager false means never. What a plan proves for every
 // request, it proves for even arrivals. Where others are declared, or the proof
-// is about mean rates, an early start can break no promise.
+// is about a share of requests, an early start can break no promise.
 func EarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan) tc.EarlyStart {
 	switch {
 	case !eager:
@@ -143,6 +148,23 @@ func EarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan) tc.Early
 		return tc.EarlyWithinPromise
 	}
 	return tc.EarlyAlways
+}
+
+// ModuleEarlyStart is EarlyStart for one module. Where batches of bursts come one after the
+// other, and where a device keeps its promises because it is known when each is released,
+// nothing starts before its virtual arrival.
+func ModuleEarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan, m *plan.Module) tc.EarlyStart {
+	how := EarlyStart(eager, declared, p)
+	if how != tc.EarlyWithinPromise || m == nil {
+		return how
+	}
+	phased := slices.ContainsFunc(p.Devices, func(d plan.Device) bool {
+		return d.InPhase && slices.ContainsFunc(d.Tasks, func(t plan.Task) bool { return t.Pipeline == p.Pipeline && t.Module == m.Name })
+	})
+	if m.Burst > 0 || phased {
+		return tc.EarlyNever
+	}
+	return how
 }
 
 func even(arrivals string) bool { return arrivals == "" || arrivals == "even" }

@@ -27,7 +27,7 @@ func TestEarlyStartsGoByThePromise(t *testing.T) {
 	even, random := &pipelines.Pipeline{}, &pipelines.Pipeline{Arrivals: "poisson"}
 	assert.Equal(t, tc.EarlyWithinPromise, EarlyStart(true, even, promised))
 	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, random, promised))
-	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, even, &plan.Plan{Sound: true, Proof: plan.MeanRate}))
+	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, even, &plan.Plan{Sound: true, Proof: plan.NoProof}))
 	assert.Equal(t, tc.EarlyAlways, EarlyStart(true, even, &plan.Plan{Proof: plan.EveryRequest}))
 	assert.Equal(t, tc.EarlyNever, EarlyStart(false, random, promised))
 }

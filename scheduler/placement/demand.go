@@ -30,6 +30,9 @@ type item struct {
 	// Of one that is placed as proven: between its batches, and from closing a
 	// batch to its end.
 	period, deadline time.Duration
+
+	atOnce int  // batches that one burst releases
+	bursts bool // nobody else can count on what it leaves of its device
 }
 
 // demands lists the groups of the plan that receive requests.
@@ -61,6 +64,9 @@ func (r *Request) use(g plan.Group) float64 {
 	}
 	busy := g.Duration.Seconds() / float64(max(1, g.Concurrency)) // of a device, for each batch
 	most := math.Min(g.Machines, g.Rate*busy)
+	if g.Items > 0 {
+		busy *= float64(plan.Batches(g.Items, g.Batch))
+	}
 	if r.ofDevices() && g.Period > 0 {
 		most = math.Min(most, busy/g.Period.Seconds())
 	}

@@ -221,7 +221,7 @@ func (p *packing) put(r *Request, it item, at int) {
 		Batches: it.sizes, Batch: it.config.Batch, Window: it.config.Window, Duration: it.config.Duration,
 		Hardware: it.config.Hardware, Host: l.Device.Host, Device: l.Device.Name,
 		Engine: it.engine.Engine, Model: it.engine.Model, Share: it.share, Memory: it.memory,
-		Period: it.period, Deadline: it.deadline, Rides: it.config.Rides, Concurrency: sideBySide(it.config),
+		Period: it.period, Deadline: it.deadline, AtOnce: it.atOnce, Bursts: it.bursts || r.bursts(), Rides: it.config.Rides, Concurrency: sideBySide(it.config),
 	})
 }
 

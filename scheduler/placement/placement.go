@@ -48,6 +48,12 @@ type Slot struct {
 	Period   time.Duration
 	Deadline time.Duration
 
+	AtOnce int `json:",omitempty"` // batches that every Period releases; 0 is one
+
+	// Bursts says that its batches need not come one Period apart: nobody who shares the
+	// device can prove anything for single requests.
+	Bursts bool `json:",omitempty"`
+
 	// Rides says that the executor runs beside another of its pipeline and does
 	// not wait for the device's turn (see plan.Group).
 	Rides bool `json:",omitempty"`

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	planning "github.com/harpagon/harpagon/scheduler/plan/demand"
 )
@@ -21,8 +22,9 @@ type unit struct {
 	tasks []planning.Task
 	share float64
 
-	// alone says that batches run side by side: the profile knows nothing of what
-	// others do to them, so the device is for this executor only.
+	// alone says that batches run side by side, where the profile knows nothing of what
+	// others do to them, or in bursts that leave nothing to count on: the device is for these
+	// executors only.
 	alone bool
 
 	// partners are groups of other pipelines that the plan has on the same device.
@@ -32,6 +34,12 @@ type unit struct {
 // ofDevices says that the plan counts whole devices.
 func (r *Request) ofDevices() bool {
 	return r.Plan.CostModel == plan.CostWhole || r.Plan.CostModel == plan.CostShared
+}
+
+// bursts says that batches need not come one period apart: requests are not proven one by
+// one, or come otherwise than the proof has them.
+func (r *Request) bursts() bool {
+	return r.Plan.Proof != plan.EveryRequest || r.Pipeline.Arrivals != "" && r.Pipeline.Arrivals != pipelines.ArrivalsEven
 }
 
 // units lists what the plan wants together; nil when it is not a plan of
@@ -56,7 +64,7 @@ func (r *Request) units(demands []demand) []unit {
 				continue
 			}
 			if own := find(t.Module, t.Group); own != nil {
-				u.add(item{demand: own, share: t.Share, period: t.Period, deadline: t.Deadline})
+				u.add(item{demand: own, share: t.Share, period: t.Period, deadline: t.Deadline, atOnce: t.AtOnce, bursts: d.InPhase})
 			}
 		}
 		if len(u.items) > 0 {
@@ -72,7 +80,7 @@ func (r *Request) units(demands []demand) []unit {
 		busy := max(1, n-int(d.config.Spare+0.5)) // when as many were taken back as are spare
 		for range n {
 			var u unit
-			u.add(item{demand: d, share: d.share / float64(busy), period: d.config.Period * time.Duration(busy), deadline: d.config.Duration})
+			u.add(item{demand: d, share: d.share / float64(busy), period: d.config.Period * time.Duration(busy), deadline: d.config.Duration, bursts: d.config.Items > 0})
 			all = append(all, u)
 		}
 	}
@@ -82,9 +90,9 @@ func (r *Request) units(demands []demand) []unit {
 
 func (u *unit) add(it item) {
 	u.items = append(u.items, it)
-	u.tasks = append(u.tasks, planning.Task{Duration: it.config.Duration.Seconds(), Period: it.period.Seconds(), Deadline: it.deadline.Seconds()})
+	u.tasks = append(u.tasks, planning.Task{Duration: it.config.Duration.Seconds(), Period: it.period.Seconds(), Deadline: it.deadline.Seconds(), AtOnce: it.atOnce})
 	u.share += it.share
-	u.alone = u.alone || it.config.Concurrency > 1
+	u.alone = u.alone || it.config.Concurrency > 1 || it.bursts
 }
 
 // proven places the units, where possible on devices that run what the plan has
@@ -105,7 +113,7 @@ func (r *Request) proven(units []unit) *packing {
 }
 
 // reservedTasks are those of other pipelines by device. known is false for
-// devices on which something runs that tells no period.
+// devices on which something runs that tells no period, or comes in bursts.
 func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bool) {
 	tasks, known = make([][]planning.Task, len(p.loads)), make([]bool, len(p.loads))
 	for i := range known {
@@ -117,8 +125,8 @@ func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bo
 		if at < 0 || s.Rides {
 			continue
 		}
-		known[at] = known[at] && s.Period > 0 && s.Deadline > 0 && s.Concurrency <= 1
-		tasks[at] = append(tasks[at], planning.Task{Duration: s.Duration.Seconds(), Period: s.Period.Seconds(), Deadline: s.Deadline.Seconds()})
+		known[at] = known[at] && s.Period > 0 && s.Deadline > 0 && !s.Bursts && s.Concurrency <= 1
+		tasks[at] = append(tasks[at], planning.Task{Duration: s.Duration.Seconds(), Period: s.Period.Seconds(), Deadline: s.Deadline.Seconds(), AtOnce: s.AtOnce})
 	}
 	return tasks, known
 }

@@ -23,8 +23,9 @@ const (
 
 // How far the promise of a plan goes.
 const (
-	EveryRequest = "every-request" // holds for every request of an evenly paced source
-	MeanRate     = "mean-rate"     // capacity fits the mean rates; the simulator tells the attainment
+	EveryRequest = "every-request" // holds for every request of the arrivals that it covers
+	Attainment   = "attainment"    // holds for a share of requests, by simulation: see Plan.Expected
+	NoProof      = "none"          // capacity fits the mean rates, and nothing is promised
 )
 
 // Plan says what runs for one pipeline.
@@ -35,7 +36,8 @@ type Plan struct {
 	Status     Status  `json:"status"`
 	Reason     string  `json:"reason,omitempty"` // when infeasible: which path needs how much
 	Sound      bool    `json:"sound"`            // every group's window passes the processor-demand test
-	Proof      string  `json:"proof,omitempty"`  // "every-request" or "mean-rate"
+	Proof      string  `json:"proof,omitempty"`  // "every-request", "attainment" or "none"
+	Covers     *Covers `json:"covers,omitempty"` // what a proof for every request is about
 	Cost       float64 `json:"cost"`             // money per hour
 	LowerBound float64 `json:"lower_bound"`      // money per hour; 0 when none is known
 
@@ -68,7 +70,7 @@ type Plan struct {
 	Devices []Device `json:"devices,omitempty"` // that groups share, under cost model shared
 
 	// Expected is what the plan attains of the arrivals that the pipeline
-	// declares, by simulation; nil for even ones.
+	// declares, by simulation; nil where every request is proven.
 	Expected *Expectation `json:"expected,omitempty"`
 
 	// Interruptions is what it means for requests that devices of the plan are taken
@@ -83,6 +85,12 @@ type Plan struct {
 	// Carries is the rate that the plan is for, where fixed devices suffice for no more of
 	// the pipeline's; 0 where it is for all of it. In requests per second.
 	Carries float64 `json:"carries_rate,omitempty"`
+}
+
+// Covers are the arrivals for which every request is proven.
+type Covers struct {
+	Arrivals string `json:"arrivals"`
+	Burst    int    `json:"burst"` // items of a request that may come at once at a module
 }
 
 // Interruptions is what a plan on devices that are taken back must bear.
@@ -109,7 +117,8 @@ type Expectation struct {
 // Module is the part of a plan for one module.
 type Module struct {
 	Name      string        `json:"name"`
-	Rate      float64       `json:"rate"` // real requests per second
+	Rate      float64       `json:"rate"`            // real requests per second; the most that may come, where they come in bursts
+	Burst     int           `json:"burst,omitempty"` // of them that come at once, where the plan counts that
 	DummyRate float64       `json:"dummy_rate"`
 	Budget    time.Duration `json:"budget_ms"`
 	WorstCase time.Duration `json:"worst_case_ms"` // claimed
@@ -136,6 +145,11 @@ type Group struct {
 	// 0 on devices of its own, where a batch starts at once.
 	Deadline time.Duration `json:"deadline_ms,omitempty"`
 
+	// Items is how many of each burst the group takes, in batches that are collected in the
+	// instant in which it comes; Period is the time between two bursts then. 0 where items
+	// are collected over time.
+	Items int `json:"items,omitempty"`
+
 	// Rides says that the group is a processing step of microseconds that runs
 	// beside an executor of the pipeline, on a device that is there for that one:
 	// it costs nothing and does not wait for the device's turn. Machines is the
@@ -149,6 +163,10 @@ type Device struct {
 	Price    float64 `json:"price"` // money per hour
 	Share    float64 `json:"share"` // of its time that is used, 0..1
 	Tasks    []Task  `json:"groups"`
+
+	// InPhase says that its groups are in time because it is known when each is released, one
+	// after the other: all are of one pipeline, and nothing starts before that.
+	InPhase bool `json:"in_phase,omitempty"`
 }
 
 // HeldDevice is a device that others use.
@@ -164,25 +182,41 @@ type Task struct {
 	Group    int           `json:"group"` // index into Module.Groups
 	Duration time.Duration `json:"duration_ms"`
 	Period   time.Duration `json:"period_ms"`
-	Deadline time.Duration `json:"deadline_ms"` // from the end of the window to the end of the batch
-	Share    float64       `json:"share"`       // of the device's time
+	Deadline time.Duration `json:"deadline_ms"`         // from the end of the window to the end of the batch
+	Share    float64       `json:"share"`               // of the device's time
+	AtOnce   int           `json:"at_once,omitempty"`   // batches that every Period releases; 0 is one
+	Offset   time.Duration `json:"offset_ms,omitempty"` // on a device in phase: from the arrival of a request to the release
 }
 
 // UseDevices records the shared devices. The plan is sound only if they are.
 func (p *Plan) UseDevices(devices []Device) {
 	p.Devices = devices
 	if p.Sound = p.Sound && soundDevices(devices); !p.Sound {
-		p.Proof = MeanRate
+		p.Disprove()
 	}
 }
 
+// Disprove takes back what is proven for single requests.
+func (p *Plan) Disprove() { p.Proof, p.Covers = NoProof, nil }
+
 func soundDevices(devices []Device) bool {
 	for _, d := range devices {
-		if !demand.NonPreemptive(d.Demand()).Sound {
+		if !d.sound() {
 			return false
 		}
 	}
 	return true
+}
+
+func (d *Device) sound() bool {
+	if !d.InPhase {
+		return demand.NonPreemptive(d.Demand()).Sound
+	}
+	var tasks []demand.Phased
+	for i, t := range d.Demand() {
+		tasks = append(tasks, demand.Phased{Task: t, Offset: d.Tasks[i].Offset.Seconds()})
+	}
+	return demand.InPhase(tasks).Sound
 }
 
 // Demand is what the tasks of the device ask for, as the non-preemptive demand
@@ -190,7 +224,7 @@ func soundDevices(devices []Device) bool {
 func (d *Device) Demand() []demand.Task {
 	var tasks []demand.Task
 	for _, t := range d.Tasks {
-		tasks = append(tasks, demand.Task{Duration: t.Duration.Seconds(), Period: t.Period.Seconds(), Deadline: t.Deadline.Seconds()})
+		tasks = append(tasks, demand.Task{Duration: t.Duration.Seconds(), Period: t.Period.Seconds(), Deadline: t.Deadline.Seconds(), AtOnce: t.AtOnce})
 	}
 	return tasks
 }
@@ -307,6 +341,9 @@ func (d Device) describe(pipeline string) string {
 		if t.Pipeline != pipeline {
 			name = t.Pipeline + "." + t.Module
 		}
+		if t.AtOnce > 1 {
+			name = fmt.Sprintf("%d of %s", t.AtOnce, name)
+		}
 		names = append(names, fmt.Sprintf("%s every %s, done in %s", name, quantity.Duration(t.Period), quantity.Duration(t.Deadline)))
 	}
 	return strings.Join(names, "; ")
@@ -326,12 +363,14 @@ func (p Plan) bounded() string {
 
 func (p Plan) promise() string {
 	switch {
-	case p.Sound && p.Proof == EveryRequest:
+	case !p.Sound:
+		return "not sound: fits the mean rates, nothing is proven for the single request"
+	case p.Proof == EveryRequest:
 		return "proven for every request of an even stream"
-	case p.Sound:
-		return "proven for even streams at the mean rates"
+	case p.Proof == Attainment:
+		return "proven by simulation for a share of requests"
 	}
-	return "fits the mean rates, not proven for every request"
+	return "fits the mean rates, nothing is proven for the single request"
 }
 
 func (m Module) describe(w *tabwriter.Writer) {
@@ -348,7 +387,11 @@ func (m Module) describe(w *tabwriter.Writer) {
 		if g.DummyRate > 0 {
 			rate += " + " + quantity.Number(g.DummyRate) + " dummy"
 		}
+		worst := max(g.Duration, g.Deadline) + g.Window
+		if g.Items > 0 && g.Deadline == 0 {
+			worst = m.WorstCase
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, quantity.Number(g.Machines), g.Hardware,
-			g.Batch, quantity.Duration(g.Duration), quantity.Duration(g.Window), quantity.Duration(max(g.Duration, g.Deadline)+g.Window), cost)
+			g.Batch, quantity.Duration(g.Duration), quantity.Duration(g.Window), quantity.Duration(worst), cost)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
 
 // Policy is a way to plan one pipeline. Solve, SplitLatency and ScheduleModules
@@ -47,9 +48,11 @@ type Prepared struct {
 // while budgets and dummy requests are tried.
 type ModuleProblem struct {
 	Name    string
-	Rate    float64  // real requests per second
-	Single  bool     // they come one by one, 1/Rate apart
-	Configs []Config // best ratio of throughput to price first
+	Rate    float64       // real requests per second
+	Single  bool          // they come one by one, 1/Rate apart
+	Bursts  demand.Bursts // where they come several at once, so many at the most; else without items
+	Longest float64       // seconds: of the objective
+	Configs []Config      // best ratio of throughput to price first
 }
 
 // Fastest is the shortest duration of the module, 0 where nothing comes to it.
@@ -97,17 +100,21 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 		return nil, err
 	}
 	out := &Prepared{Pipeline: &p.Pipeline, Options: o, DAG: d, Modules: make([]*ModuleProblem, len(d.Names)), Held: p.Held}
-	modules, rates := make([]ModuleProblem, len(d.Names)), p.Pipeline.Rates()
+	modules, rates, most := make([]ModuleProblem, len(d.Names)), p.Pipeline.Rates(), p.Pipeline.Bursts()
+	proves := o.policy() == PolicyExact && p.Pipeline.ProvesEvery()
 	for i, name := range d.Names {
 		list, err := configs(p, p.Pipeline.Module(name), o)
 		if err != nil {
 			return nil, err
 		}
-		modules[i] = ModuleProblem{Name: name, Rate: rates[name], Configs: list}
-		out.Modules[i] = &modules[i]
-	}
-	for i, single := range out.single() {
-		out.Modules[i].Single = single
+		m := ModuleProblem{Name: name, Rate: rates[name], Single: most[name] == 1, Longest: p.Pipeline.SLO.Seconds(), Configs: list}
+		if proves && m.Rate > 0 {
+			m.Rate = float64(most[name]) * p.Pipeline.Rate
+			if most[name] > 1 {
+				m.Bursts = demand.Bursts{Items: most[name], Gap: 1 / p.Pipeline.Rate}
+			}
+		}
+		modules[i], out.Modules[i] = m, &modules[i]
 	}
 	return out, nil
 }
@@ -171,10 +178,14 @@ func (p *Prepared) inDeclaredOrder() []int {
 	return order
 }
 
-// Gap is the least time between two requests of the module, in seconds: 1/T where they
-// come one by one, 0 where several may come at once.
+// Gap is the time, in seconds, whose requests a batch may hold however short it waits: 1/T where
+// they come one by one, 0 where several may come at once, and where they come in bursts that
+// of all bursts that may be waiting.
 func (m *ModuleProblem) Gap() float64 {
-	if !m.Single {
+	switch {
+	case m.Bursts.Items > 0:
+		return (math.Floor(m.Longest/m.Bursts.Gap) + 1) * m.Bursts.Gap
+	case !m.Single:
 		return 0
 	}
 	return 1 / m.Rate
@@ -209,6 +220,9 @@ func (m *ModuleProblem) Serves(c *Config, latency float64) float64 {
 // d/(s·n) seconds, spread evenly, and a request waits no longer than that, or not at
 // all where the next one comes later.
 func (m *ModuleProblem) Latency(c *Config, n int) float64 {
+	if m.Bursts.Items > 0 {
+		return math.Min(m.InBursts(c, n))
+	}
 	switch wait := c.Interval() / float64(n); {
 	case m.Rate*wait > float64(c.Batch)*(1+RateTolerance):
 		return math.Inf(1)
@@ -217,16 +231,6 @@ func (m *ModuleProblem) Latency(c *Config, n int) float64 {
 	default:
 		return c.Duration.Seconds() + wait
 	}
-}
-
-// single says, in the order of the DAG, to which modules requests come one by one: as
-// the pipeline gets them, and neither scattered nor thinned out on the way.
-func (p *Prepared) single() []bool {
-	list := make([]bool, len(p.Modules))
-	for i, name := range p.DAG.Names {
-		list[i] = even(*p.Pipeline.Module(name)) && !slices.ContainsFunc(p.DAG.Up[i], func(up int) bool { return !list[up] })
-	}
-	return list
 }
 
 // alone is the group that takes all requests of a module when it gives each one a
@@ -252,7 +256,10 @@ func (m *Module) alone() *Group {
 // WholeGap is the Gap in whole nanoseconds, rounded up, and 36 years at the most: what is
 // shorter than the longest duration is that long indeed.
 func (m *ModuleProblem) WholeGap() time.Duration {
-	if !m.Single {
+	switch {
+	case m.Bursts.Items > 0:
+		return min(ToDuration(m.Gap()), longest/2)
+	case !m.Single:
 		return 0
 	}
 	return gap(m.Rate)
@@ -307,13 +314,7 @@ func (d *DAG) inRows() [][]int {
 // without the module itself. Times add up without overflow as long as none
 // exceeds a quarter of the longest duration in any sum; ToDuration sees to it.
 func (d *DAG) Around(weight []time.Duration) []time.Duration {
-	head := make([]time.Duration, len(weight))
-	tail := make([]time.Duration, len(weight))
-	for i := range weight {
-		for _, u := range d.Up[i] {
-			head[i] = max(head[i], SaturatingAdd(head[u], weight[u]))
-		}
-	}
+	head, tail := d.Before(weight), make([]time.Duration, len(weight))
 	for i := len(weight) - 1; i >= 0; i-- {
 		for _, v := range d.Down[i] {
 			tail[i] = max(tail[i], SaturatingAdd(tail[v], weight[v]))
@@ -321,6 +322,17 @@ func (d *DAG) Around(weight []time.Duration) []time.Duration {
 	}
 	for i := range head {
 		head[i] = SaturatingAdd(head[i], tail[i])
+	}
+	return head
+}
+
+// Before gives for every module the longest path that leads to it.
+func (d *DAG) Before(weight []time.Duration) []time.Duration {
+	head := make([]time.Duration, len(weight))
+	for i := range weight {
+		for _, u := range d.Up[i] {
+			head[i] = max(head[i], SaturatingAdd(head[u], weight[u]))
+		}
 	}
 	return head
 }

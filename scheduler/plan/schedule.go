@@ -18,7 +18,8 @@ type Allocation struct {
 	Period   time.Duration // between two batches; 0 when they are full
 	Window   time.Duration // on a shared device, that requests wait for their batch at the most
 	Deadline time.Duration // on a shared device, from closing a batch to its end; 0 on its own
-	Charge   float64       // of the price of a shared device that is charged, 0 to 1
+	Charge   float64       // of the price of a shared device that is charged, 0 to 1; of machines for bursts that are no whole devices
+	Items    int           // of each burst, that the group takes; see Group
 	Rides    bool          // beside an executor, see Group
 }
 
@@ -42,7 +43,7 @@ func (a *Allocation) Charged() float64 {
 	switch {
 	case a.Rides:
 		return 0
-	case a.Deadline > 0:
+	case a.Deadline > 0, a.Items > 0 && !a.Whole:
 		return a.Charge
 	case a.Whole:
 		return wholeDevices(a.Machines)
@@ -106,8 +107,8 @@ func (a *Allocation) group() Group {
 	if a.Rides {
 		g.Machines, g.Rides = a.Machines, true
 	}
-	if a.Deadline > 0 {
-		g.Machines, g.Deadline, g.Window = a.Machines, a.Deadline, a.Window
+	if a.Deadline > 0 || a.Items > 0 {
+		g.Machines, g.Deadline, g.Window, g.Items = a.Machines, a.Deadline, a.Window, a.Items
 	}
 	if g.Period == 0 {
 		g.Period = Collection(a.Batch, a.Rate)
@@ -139,7 +140,7 @@ func (p *Prepared) Certify(out *Plan, bound float64, restriction string) {
 func (p *Prepared) DistributeSlack(sets []Schedule) (lent bool) {
 	var list []int
 	for i := range sets {
-		if a := sets[i].OwnGroup(); a != nil && a.Worst-a.Duration < p.Modules[i].WholeGap() {
+		if a := sets[i].OwnGroup(); a != nil && p.Modules[i].Bursts.Items == 0 && a.Worst-a.Duration < p.Modules[i].WholeGap() {
 			list = append(list, i)
 		}
 	}

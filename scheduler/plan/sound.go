@@ -19,12 +19,16 @@ import (
 // the plan is sound when that is within the budget of every module.
 func (p *Prepared) prove(out *Plan) {
 	out.Sound = true
-	late, single := true, map[string]bool{}
+	late, single, bursts := true, map[string]bool{}, map[string]demand.Bursts{}
 	for _, m := range p.Modules {
-		single[m.Name] = m.Single
+		single[m.Name], bursts[m.Name] = m.Single, m.Bursts
 	}
 	for i := range out.Modules {
 		m := &out.Modules[i]
+		if b := bursts[m.Name]; b.Items > 0 {
+			out.Sound = m.proveBursts(b) && out.Sound
+			continue
+		}
 		if g := m.alone(); g != nil && single[m.Name] {
 			out.Sound = m.proveAlone(g) && out.Sound
 			continue
@@ -36,10 +40,19 @@ func (p *Prepared) prove(out *Plan) {
 			out.Sound, late = sound && out.Sound, keeps && late
 		}
 	}
-	out.Proof = MeanRate
-	if out.Sound && late && p.EvenEverywhere() {
-		out.Proof = EveryRequest
+	out.Proof = NoProof
+	if out.Sound && late && p.covered() {
+		out.Proof, out.Covers = EveryRequest, &Covers{Arrivals: pipelines.ArrivalsEven, Burst: 1}
+		for _, m := range p.Modules {
+			out.Covers.Burst = max(out.Covers.Burst, m.Bursts.Items)
+		}
 	}
+}
+
+// covered reports whether what is tested is what comes: one by one, or in bursts that are bounded
+// and counted.
+func (p *Prepared) covered() bool {
+	return !slices.ContainsFunc(p.Modules, func(m *ModuleProblem) bool { return m.Rate > 0 && !m.Single && m.Bursts.Items == 0 })
 }
 
 // proveAlone is prove where every request has a batch of its own, in that group.
@@ -118,21 +131,6 @@ func (m *Module) demands() (groups []demand.Group, durations []float64) {
 		durations = append(durations, max(g.Duration, g.Deadline).Seconds())
 	}
 	return groups, durations
-}
-
-// EvenEverywhere reports whether an even source reaches every module evenly: no
-// module scatters, thins out or has a rate of its own.
-func (p *Prepared) EvenEverywhere() bool {
-	for _, m := range p.Pipeline.Modules {
-		if !even(m) {
-			return false
-		}
-	}
-	return true
-}
-
-func even(m pipelines.Module) bool {
-	return !m.Scatter && (m.Fanout == 1 || m.Fanout == 0) && m.Rate == 0
 }
 
 // SingleMargin is what must be added to the latency that several groups of a module promise

@@ -158,7 +158,7 @@ func (s *planSetup) dispatch(l *Load) string {
 func (s *planSetup) policy(l *Load, p *plan.Plan, m *plan.Module, n *node, groups []tc.Group) (made, error) {
 	spec, err := s.options.Policies.Spec(factory.Module{
 		Policy: s.dispatch(l), Groups: groups, SLO: l.Pipeline.SLO - n.Offset - n.Keep.Planned, Rate: m.Rate,
-		MaxQueue: s.options.MaxQueue, Early: flow.EarlyStart(s.options.Eager, &l.Pipeline, p), Below: s.options.Dropping.below(n.Node), Delay: s.planned,
+		MaxQueue: s.options.MaxQueue, Early: flow.ModuleEarlyStart(s.options.Eager, &l.Pipeline, p, m), Below: s.options.Dropping.below(n.Node), Delay: s.planned,
 	})
 	var policy made
 	if err == nil {

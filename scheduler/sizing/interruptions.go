@@ -116,7 +116,7 @@ func (a away) allowed(p *plan.Problem, base *plan.Plan) float64 {
 
 // shares are the parts of what an attainment leaves that interruptions may take.
 func shares(p *pipelines.Pipeline) []float64 {
-	if random(p) && p.Target() > 0 {
+	if simulated(p) && p.Target() > 0 {
 		return []float64{0.1, 0.5}
 	}
 	return []float64{1}
@@ -320,7 +320,7 @@ func (a away) attempt(p plan.Problem, o Options, surcharge, allowed float64) pla
 			q.Hardware[i].Price *= surcharge
 		}
 	}
-	if random(&p.Pipeline) && p.Pipeline.Target() > 0 {
+	if simulated(&p.Pipeline) && p.Pipeline.Target() > 0 {
 		q.Pipeline.Attainment = p.Pipeline.Target() + allowed
 	}
 	o.CostModel = plan.CostWhole

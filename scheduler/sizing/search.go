@@ -94,6 +94,9 @@ func newSizer(p plan.Problem, o Options, base plan.Plan) (*sizer, error) {
 		problem: p, options: o, base: base, target: p.Pipeline.Target(), rates: p.Pipeline.Rates(),
 		load: simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]trial{}, alike: map[string]alike{},
 	}
+	if !arrivals.Random() && base.Policy != plan.PolicyExact {
+		s.target = 0 // the papers' policies size for mean rates
+	}
 	s.queues = s.estimates()
 	if o.TimeLimit > 0 && o.Clock != nil {
 		s.end = watch(o) + o.TimeLimit
@@ -166,8 +169,8 @@ func (s *sizer) search() {
 // result is the best plan, as one that was made for even arrivals.
 func (s *sizer) result() (plan.Plan, error) {
 	out := *s.best
-	if out.Sound {
-		out.Proof = s.base.Proof
+	if out.Disprove(); s.target > 0 {
+		out.Proof = plan.Attainment
 	}
 	if out.Cost > s.base.Cost || s.base.Status != plan.Optimal {
 		out.Status = plan.Feasible

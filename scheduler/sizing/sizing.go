@@ -39,7 +39,7 @@ func Solve(p plan.Problem, o Options) plan.Plan { return addSpares(p, o, solve(p
 
 // solve knows nothing of interruptions.
 func solve(p plan.Problem, o Options) plan.Plan {
-	if !random(&p.Pipeline) {
+	if !simulated(&p.Pipeline) {
 		out := policies.Solve(p, o.Options)
 		margin(p, o, &out, out.Cost)
 		return out
@@ -96,7 +96,7 @@ func solveAll(problems []plan.Problem, o Options) []plan.Plan {
 	var even []plan.Problem
 	var index []int
 	for i, p := range problems {
-		if random(&p.Pipeline) {
+		if simulated(&p.Pipeline) {
 			plans[i] = solve(p, o)
 			continue
 		}
@@ -117,6 +117,7 @@ func solveAll(problems []plan.Problem, o Options) []plan.Plan {
 // wait for a device; then devices are added to plans for even arrivals; and each is simulated. A
 // plan that is found keeps the promise of its kind for even arrivals, too.
 func size(p plan.Problem, o Options) (plan.Plan, error) {
+	p.Held = nil // who else runs there would not be simulated
 	base := policies.Solve(p, o.Options)
 	margin(p, o, &base, base.Cost)
 	if base.Status == plan.Infeasible || p.Pipeline.Rate == 0 {
@@ -133,9 +134,11 @@ func size(p plan.Problem, o Options) (plan.Plan, error) {
 	return out, nil
 }
 
-func random(p *pipelines.Pipeline) bool {
-	a, err := arrivals.Declared(p)
-	return err == nil && a.Random()
+// simulated reports whether what a plan attains is for a simulation to say: requests come at
+// random, or divide into items that come at once.
+func simulated(p *pipelines.Pipeline) bool {
+	_, err := arrivals.Declared(p)
+	return err == nil && !p.ProvesEvery()
 }
 
 // margin writes what the headroom of a plan costs: cost is what the plan for even

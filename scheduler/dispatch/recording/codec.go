@@ -29,6 +29,7 @@ const (
 	hasReservation
 	hasID
 	hasMore
+	hasAtOnce
 )
 
 // codec writes steps, or reads them: the same fields in the same order. Instants are written as
@@ -192,7 +193,8 @@ func (c *codec) request(r *dispatch.Request) {
 func (c *codec) action(a *dispatch.Action) {
 	letter(c, &a.Act)
 	mask := c.uint(bit(a.Executor != 0, hasExecutor) | bit(a.Group != 0, hasGroup) | bit(a.Class != 0, hasClass) | bit(len(a.Batch) > 0, hasBatch) |
-		bit(a.At != 0, hasAt) | bit(a.Due != 0, hasDue) | bit(a.Reason != 0, hasReason) | bit(a.Request != 0, hasID) | bit(a.Reservation != nil, hasReservation))
+		bit(a.At != 0, hasAt) | bit(a.Due != 0, hasDue) | bit(a.Reason != 0, hasReason) | bit(a.Request != 0, hasID) | bit(a.Reservation != nil, hasReservation) |
+		bit(a.Reservation != nil && a.Reservation.AtOnce != 0, hasAtOnce))
 	if mask&hasReason != 0 {
 		letter(c, &a.Reason)
 	}
@@ -229,5 +231,8 @@ func (c *codec) action(a *dispatch.Action) {
 		for _, d := range [...]*time.Duration{&a.Reservation.Duration, &a.Reservation.Period, &a.Reservation.Deadline, &a.Reservation.Window} {
 			number(c, d)
 		}
+	}
+	if mask&hasAtOnce != 0 && a.Reservation != nil {
+		number(c, &a.Reservation.AtOnce)
 	}
 }

@@ -76,7 +76,7 @@ func (a *Arbiter) updateSlack() {
 	for i := range a.users {
 		if u := &a.users[i]; u.on && u.reservation != (dispatch.Reservation{}) {
 			r := &u.reservation
-			tasks = append(tasks, demand.Task{Duration: r.Duration.Seconds(), Period: r.Period.Seconds(), Deadline: r.Deadline.Seconds()})
+			tasks = append(tasks, demand.Task{Duration: r.Duration.Seconds(), Period: r.Period.Seconds(), Deadline: r.Deadline.Seconds(), AtOnce: int(r.AtOnce)})
 		}
 	}
 	a.slack = 0

@@ -210,6 +210,8 @@ func (p *tc) needed(at int32, i int, withoutOpen bool) dispatch.Time {
 	}
 	release := g.Release
 	switch {
+	case g.Items > 0: // whenever a burst comes
+		return 0
 	case i == 0 && open:
 		return max(p.Now, g.openDue())
 	case p.fresh(p.Now, but):

@@ -2,10 +2,50 @@ package tc
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
+
+// DurationTable is how long a batch of each size takes in the group.
+func (g Group) DurationTable() []time.Duration {
+	if len(g.Durations) > 0 {
+		return g.Durations
+	}
+	return slices.Repeat([]time.Duration{g.Duration}, max(1, g.Batch))
+}
+
+// MonotoneDurations is how long a batch takes by its size, for every size up to a full batch, none
+// shorter than a smaller one; at least one, and not negative.
+func (g Group) MonotoneDurations() []time.Duration {
+	all := make([]time.Duration, max(1, g.Batch))
+	longest := time.Duration(0)
+	for n := range all {
+		d := g.Duration
+		if n < len(g.Durations) {
+			d = g.Durations[n]
+		}
+		longest = max(longest, d)
+		all[n] = longest
+	}
+	return all
+}
+
+func newGroup(o Group) group {
+	g := group{Items: max(0, o.Items), Spread: max(0, min(o.Spread, o.Window)), Batch: max(1, o.Batch), Window: max(0, o.Window), Period: max(0, o.Period), Deadline: o.Deadline, Shared: o.Deadline != 0, ReportedNeed: needUnreported, Again: never}
+	if g.Period == 0 {
+		g.Period = g.Window
+	}
+	g.Window -= g.Spread
+	g.Durations = o.MonotoneDurations()
+	g.Needs = dispatch.Reservation{Duration: g.Durations[g.Batch-1], Period: g.Period, Deadline: g.Deadline, Window: g.Window}
+	if g.Items > 0 {
+		g.Needs.AtOnce, g.Period = int32((g.Items+g.Batch-1)/g.Batch), 0
+	}
+	return g
+}
 
 // open reports whether a batch is being collected.
 func (g *group) open() bool { return g.Queue.N > g.Closed }
@@ -16,7 +56,7 @@ func (g *group) open() bool { return g.Queue.N > g.Closed }
 func (g *group) offer(arrival dispatch.Time) (dispatch.Time, bool) {
 	if !g.open() {
 		g.pass(arrival)
-		if g.Release > arrival {
+		if g.Release-g.Spread > arrival {
 			return 0, false
 		}
 	}
@@ -44,7 +84,14 @@ func (g *group) following(due dispatch.Time) dispatch.Time {
 // first request came later. The executor of a batch is free in time for the one
 // that follows it there only if batches start by then.
 func (g *group) openDue() dispatch.Time {
-	return min(g.Release+g.spare(), g.Queue.at(g.Closed).Arrival) + g.Window
+	if g.Items > 0 {
+		return g.Queue.at(g.Closed).Arrival + g.Window
+	}
+	first := g.Queue.at(g.Closed).Arrival
+	if g.Spread > 0 {
+		first = max(first, g.Release)
+	}
+	return min(g.Release+g.spare(), first) + g.Window
 }
 
 // spare is how long after its due date by the schedule a batch may start without
@@ -65,7 +112,7 @@ func (g *group) add(r dispatch.Request, now dispatch.Time) {
 		g.Since = now
 	}
 	if !g.open() {
-		g.Release = min(g.Release, r.Arrival+g.Period)
+		g.Release = min(g.Release, r.Arrival+max(g.Period, g.Spread))
 	}
 	if g.Queue.insert(r) < g.Closed {
 		g.Closed++

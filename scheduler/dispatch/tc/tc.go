@@ -97,33 +97,18 @@ type Group struct {
 	// the window to the end of the batch. 0 on devices of its own.
 	Deadline time.Duration
 
+	// Items, where groups divide bursts, is how many of each the group takes, in batches that
+	// wait for Window: for those who come in the same instant. Period is the time between two
+	// bursts then. 0 where groups share a stream by due dates.
+	Items int
+
+	// Spread, where bursts are collected over time, is how long before the release of its
+	// batch an item may come. It is part of Window.
+	Spread time.Duration
+
 	// Durations, where given, are profiled durations by batch size:
 	// Durations[n-1] for n requests. Sizes beyond its end take Duration.
 	Durations []time.Duration
-}
-
-// DurationTable is how long a batch of each size takes in the group.
-func (g Group) DurationTable() []time.Duration {
-	if len(g.Durations) > 0 {
-		return g.Durations
-	}
-	return slices.Repeat([]time.Duration{g.Duration}, max(1, g.Batch))
-}
-
-// MonotoneDurations is how long a batch takes by its size, for every size up to a full batch, none
-// shorter than a smaller one; at least one, and not negative.
-func (g Group) MonotoneDurations() []time.Duration {
-	all := make([]time.Duration, max(1, g.Batch))
-	longest := time.Duration(0)
-	for n := range all {
-		d := g.Duration
-		if n < len(g.Durations) {
-			d = g.Durations[n]
-		}
-		longest = max(longest, d)
-		all[n] = longest
-	}
-	return all
 }
 
 // tc is the batch-aware dispatch policy: see New.
@@ -158,6 +143,8 @@ type tc struct {
 	Missed  bool                 // a request was dropped as Late since voidIfBroken was called last
 	batch   []dispatch.RequestID `json:"-"`
 	spare   []dispatch.Request   `json:"-"`
+	Bursts  bool                 // groups divide bursts
+	Burst   dispatch.Time        // virtual arrival of the last one
 	Given   []dispatch.Request   // given up, and not settled yet: in this step, or before in this instant where More follows
 	frees   []dispatch.Time      `json:"-"`
 }
@@ -168,6 +155,9 @@ type group struct {
 	Period       dispatch.Time
 	Durations    []dispatch.Time // by size; at least one, not falling
 	Deadline     dispatch.Time
+	Spread       dispatch.Time
+	Items        int  // of each burst
+	Part         int  // of the last burst, that it got
 	Shared       bool // has a deadline, and its device is not its own
 	Needs        dispatch.Reservation
 	ReportedNeed dispatch.Time // when the driver knows that the device is next needed
@@ -227,19 +217,10 @@ func New(o Options) dispatch.Policy {
 	}
 	for _, g := range o.Groups {
 		p.Groups = append(p.Groups, newGroup(g))
+		p.Bursts = p.Bursts || g.Items > 0
 		p.Full = max(p.Full, g.Batch)
 	}
 	return p
-}
-
-func newGroup(o Group) group {
-	g := group{Batch: max(1, o.Batch), Window: max(0, o.Window), Period: max(0, o.Period), Deadline: o.Deadline, Shared: o.Deadline != 0, ReportedNeed: needUnreported, Again: never}
-	if g.Period == 0 {
-		g.Period = g.Window
-	}
-	g.Durations = o.MonotoneDurations()
-	g.Needs = dispatch.Reservation{Duration: g.Durations[g.Batch-1], Period: g.Period, Deadline: g.Deadline, Window: g.Window}
-	return g
 }
 
 // Name is "tc".
@@ -402,6 +383,9 @@ func (p *tc) assign(r dispatch.Request) {
 // compete by due date; when there is none, the group whose next release is
 // nearest opens early.
 func (p *tc) choose(arrival dispatch.Time) int {
+	if p.Bursts {
+		return p.divide(arrival)
+	}
 	p.restartSchedule(arrival)
 	best, early := -1, -1
 	var due dispatch.Time

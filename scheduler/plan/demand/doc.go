@@ -42,8 +42,28 @@
 // from them, and a request that keeps each module's budget reaches the next
 // module no later than its virtual arrival there. Earlier is no harm: it may
 // wait, or start on an idle device as long as nothing that is due sooner is
-// delayed. Where items multiply (fan-out) the virtual arrivals come in groups,
-// and the proof is for the mean rate only.
+// delayed.
+//
+// # Bursts
+//
+// Where a request is divided into items (fan-out), all that are of one request have one virtual
+// arrival: bursts of at most k items come one gap 1/R apart or later, at every module below alike.
+// Every item keeps a latency L where
+//
+//   - executors run the batches of each burst in the order in which they come, and Unmixed
+//     says no more than L. Bursts may be divided between groups in any fixed way;
+//
+//   - or the batches pass the test for a fluid of the rate k·R with windows that are one gap
+//     shorter (Shaped), so that a batch may hold items of several bursts;
+//
+//   - or, on a device that others use, the batches that one burst fills are released together
+//     (Task.AtOnce) and NonPreemptive says yes; or all of a device come with the same request
+//     and InPhase does.
+//
+// A batch that waits for the items of the next burst needs shorter windows than those of the
+// fluid where bursts come at exactly their rate. Nothing here proves that: a source that is
+// slower by a hundredth makes such batches leave unfilled, and more of them than
+// executors bear.
 //
 // # Kept request by request
 //

@@ -7,23 +7,27 @@ import (
 )
 
 // Task is a group of a plan as a device that several share sees it. Every
-// Period seconds at most one batch is closed; it runs for Duration without
-// interruption and must be done Deadline after it was closed. Times are in
-// seconds.
+// Period seconds at most one batch is closed, or AtOnce together where a burst fills
+// several; each runs for Duration without interruption and must be done Deadline after it
+// was closed. Times are in seconds.
 type Task struct {
 	Duration float64
 	Period   float64
 	Deadline float64
+	AtOnce   int // batches; 0 is one
 }
+
+// all is how long what is closed together takes.
+func (c Task) all() float64 { return c.Duration * float64(max(1, c.AtOnce)) }
 
 // NonPreemptive decides whether one device can run the tasks, a batch at a time
 // and the one that is due first next (non-preemptive earliest deadline first),
 // so that every batch is done by its deadline. The condition is that for every
 // deadline t up to the end of the longest busy period
 //
-//	sum over i of max(0, floor((t - D_i)/P_i) + 1)·C_i  +  max { C_j : D_j > t }  <=  t
+//	sum over i of max(0, floor((t - D_i)/P_i) + 1)·m_i·C_i  +  max { C_j : D_j > t }  <=  t
 //
-// The last term is the batch with a later deadline that started just before
+// where m_i batches of task i are closed together. The last term is the batch with a later deadline that started just before
 // and cannot be interrupted. Jeffay, Stanat and Martel (1991) show it for
 // deadlines equal to periods, George, Rivierre and Spuri (1996) for any; it is
 // exact for batches that come no oftener than every period and whenever they
@@ -42,11 +46,11 @@ func NonPreemptive(tasks []Task) Verdict {
 		if !(c.Duration > 0) || !(c.Period > 0) || math.IsInf(c.Duration, 0) || math.IsNaN(c.Deadline) {
 			return Verdict{Reason: fmt.Sprintf("duration %v, period %v and deadline %v are not numbers to test", c.Duration, c.Period, c.Deadline)}
 		}
-		if c.Deadline < c.Duration*(1-slack) {
-			return Verdict{At: c.Deadline, Demand: c.Duration, Reason: fmt.Sprintf("a batch of %.6g s is due after %.6g s", c.Duration, c.Deadline)}
+		if c.Deadline < c.all()*(1-slack) {
+			return Verdict{At: c.Deadline, Demand: c.all(), Reason: fmt.Sprintf("batches of %.6g s are due after %.6g s", c.all(), c.Deadline)}
 		}
-		use += c.Duration / c.Period
-		all += c.Duration
+		use += c.all() / c.Period
+		all += c.all()
 		soonest = math.Min(soonest, c.Deadline)
 	}
 	if use > 1+slack {
@@ -68,7 +72,7 @@ func NonPreemptive(tasks []Task) Verdict {
 func deadlines(tasks []Task, use float64) float64 {
 	rise, longest, block := 0.0, 0.0, 0.0
 	for _, c := range tasks {
-		rise += math.Max(0, 1-c.Deadline/c.Period) * c.Duration
+		rise += math.Max(0, 1-c.Deadline/c.Period) * c.all()
 		longest = math.Max(longest, c.Deadline)
 		block = math.Max(block, c.Duration)
 	}
@@ -97,7 +101,7 @@ func walkDeadlines(tasks []Task, last float64) Verdict {
 		block := 0.0
 		for i, c := range tasks {
 			for next[i] <= t*(1+slack) {
-				done += c.Duration
+				done += c.all()
 				next[i] += c.Period
 			}
 			if c.Deadline > t*(1+slack) {
@@ -128,8 +132,8 @@ func Slack(tasks []Task) float64 {
 		if !(c.Duration > 0) || !(c.Period > 0) || math.IsInf(c.Duration, 0) || math.IsNaN(c.Deadline) {
 			return 0
 		}
-		use += c.Duration / c.Period
-		rise += math.Max(0, 1-c.Deadline/c.Period) * c.Duration
+		use += c.all() / c.Period
+		rise += math.Max(0, 1-c.Deadline/c.Period) * c.all()
 	}
 	if len(tasks) == 0 {
 		return math.Inf(1)
@@ -151,7 +155,7 @@ func Slack(tasks []Task) float64 {
 		}
 		for i, c := range tasks {
 			for next[i] <= t*(1+slack) {
-				done += c.Duration
+				done += c.all()
 				next[i] += c.Period
 			}
 		}
@@ -175,8 +179,8 @@ func Critical(tasks []Task, takes, until float64) (list []float64) {
 	use, rise, longest := 0.0, takes, 0.0
 	for i, c := range tasks {
 		next[i] = c.Deadline
-		use += c.Duration / c.Period
-		rise += math.Max(0, 1-c.Deadline/c.Period) * c.Duration
+		use += c.all() / c.Period
+		rise += math.Max(0, 1-c.Deadline/c.Period) * c.all()
 		longest = math.Max(longest, c.Duration)
 	}
 	done := 0.0
@@ -197,7 +201,7 @@ func Critical(tasks []Task, takes, until float64) (list []float64) {
 		t = following
 		for i, c := range tasks {
 			for next[i] <= t {
-				done += c.Duration
+				done += c.all()
 				next[i] += c.Period
 			}
 		}

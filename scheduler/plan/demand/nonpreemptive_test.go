@@ -16,14 +16,14 @@ func TestNonPreemptive(t *testing.T) {
 		sound bool
 	}{
 		{"nothing", nil, true},
-		{"one, just in time", []Task{{10, 10, 10}}, true},
-		{"one, too slow", []Task{{11, 10, 20}}, false},
-		{"due before it can be done", []Task{{5, 10, 4}}, false},
-		{"two halves", []Task{{5, 10, 10}, {5, 10, 10}}, true},
-		{"blocked by a long one", []Task{{1, 10, 5}, {6, 100, 100}}, false},
-		{"blocked no longer than it can bear", []Task{{1, 10, 7}, {6, 100, 100}}, true},
-		{"fully used, periods without a common multiple", []Task{{1, 2, 2}, {math.Sqrt2 / 2, math.Sqrt2, 10}}, false},
-		{"not a number", []Task{{math.NaN(), 1, 1}}, false},
+		{"one, just in time", []Task{{10, 10, 10, 0}}, true},
+		{"one, too slow", []Task{{11, 10, 20, 0}}, false},
+		{"due before it can be done", []Task{{5, 10, 4, 0}}, false},
+		{"two halves", []Task{{5, 10, 10, 0}, {5, 10, 10, 0}}, true},
+		{"blocked by a long one", []Task{{1, 10, 5, 0}, {6, 100, 100, 0}}, false},
+		{"blocked no longer than it can bear", []Task{{1, 10, 7, 0}, {6, 100, 100, 0}}, true},
+		{"fully used, periods without a common multiple", []Task{{1, 2, 2, 0}, {math.Sqrt2 / 2, math.Sqrt2, 10, 0}}, false},
+		{"not a number", []Task{{math.NaN(), 1, 1, 0}}, false},
 	}
 	for _, tt := range tests {
 		v := NonPreemptive(tt.tasks)
@@ -73,9 +73,15 @@ func TestNonPreemptiveAgainstASimulation(t *testing.T) {
 // and all others are released at once.
 func play(tasks []Task, blocker int) bool {
 	const tiny = 1e-6
-	now, next := 0.0, make([]float64, len(tasks))
+	now, next, run := 0.0, make([]float64, len(tasks)), make([]int, len(tasks)) // batches of the last burst that have run
+	took := func(i int) {
+		if run[i]++; run[i] >= tasks[i].AtOnce {
+			run[i], next[i] = 0, next[i]+tasks[i].Period
+		}
+	}
 	if blocker >= 0 {
-		next[blocker] = tasks[blocker].Period - tiny
+		next[blocker] = -tiny
+		took(blocker)
 		now = tasks[blocker].Duration - tiny
 		if now > tasks[blocker].Deadline {
 			return false
@@ -97,13 +103,13 @@ func play(tasks []Task, blocker int) bool {
 		if now > next[pick]+tasks[pick].Deadline+10*tiny {
 			return false
 		}
-		next[pick] += tasks[pick].Period
+		took(pick)
 	}
 	return true
 }
 
 func BenchmarkNonPreemptive(b *testing.B) {
-	tasks := []Task{{0.010, 0.080, 0.100}, {0.015, 0.100, 0.120}, {0.005, 0.050, 0.060}, {0.020, 0.200, 0.150}}
+	tasks := []Task{{0.010, 0.080, 0.100, 0}, {0.015, 0.100, 0.120, 0}, {0.005, 0.050, 0.060, 0}, {0.020, 0.200, 0.150, 0}}
 	b.ReportAllocs()
 	for b.Loop() {
 		NonPreemptive(tasks)
@@ -114,9 +120,9 @@ func BenchmarkNonPreemptive(b *testing.B) {
 // up to their slack.
 func TestSlackIsWhatTasksBear(t *testing.T) {
 	assert.Equal(t, math.Inf(1), Slack(nil))
-	assert.Zero(t, Slack([]Task{{math.NaN(), 1, 1}}))
-	assert.Zero(t, Slack([]Task{{10, 10, 30}}), "fully used")
-	assert.InDelta(t, 4, Slack([]Task{{1, 10, 5}}), 1e-12)
+	assert.Zero(t, Slack([]Task{{math.NaN(), 1, 1, 0}}))
+	assert.Zero(t, Slack([]Task{{10, 10, 30, 0}}), "fully used")
+	assert.InDelta(t, 4, Slack([]Task{{1, 10, 5, 0}}), 1e-12)
 	rapid.Check(t, func(t *rapid.T) {
 		var tasks []Task
 		for range rapid.IntRange(1, 4).Draw(t, "tasks") {

@@ -92,7 +92,7 @@ func boundWhole(problems []*plan.Prepared, kinds []boundDevice, own [][]split.St
 	for k, h := range s.kinds {
 		prices[k] = h.Weight
 	}
-	b := &bounding{s: s, cuts: []deviceCut{{prices, fluid}}}
+	b := &bounding{s: s, cuts: append(s.burstCuts(), deviceCut{prices, fluid})}
 	reached := func() bool { return out.Least >= enough*(1-plan.OptimalityGap/2) }
 	for range mostCuts {
 		n, cost := b.cheapest()
@@ -255,6 +255,33 @@ func (s *devices) atPrices(prices []float64) (least float64, use []float64) {
 	}
 	return least, use
 }
+
+// burstCuts are what devices must do by the deadline of the last of some bursts, whatever runs
+// beside it (demand.Bursts.Cannot).
+func (s *devices) burstCuts() (cuts []deviceCut) {
+	const bursts = 4
+	for _, p := range s.problems {
+		around := p.DAG.Around(p.Fastest())
+		for i, m := range p.Modules {
+			if m.Bursts.Items == 0 || m.Rate == 0 {
+				continue
+			}
+			latency := (p.Pipeline.SLO - around[i]).Seconds()
+			for j := range bursts {
+				items := make([]float64, len(s.kinds))
+				for _, c := range m.Configs {
+					most := float64(c.Batch*c.Concurrency) * wholeTimes(latency+float64(j)*m.Bursts.Gap, c.Duration.Seconds())
+					items[s.kindOf(&c)] = math.Max(items[s.kindOf(&c)], most)
+				}
+				cuts = append(cuts, deviceCut{items, float64((j + 1) * m.Bursts.Items)})
+			}
+		}
+	}
+	return cuts
+}
+
+// wholeTimes is how often one time fits into another.
+func wholeTimes(in, one float64) float64 { return math.Floor(in / one * (1 + plan.RateTolerance)) }
 
 func (s *devices) kindOf(c *plan.Config) int {
 	return slices.IndexFunc(s.kinds, func(h boundDevice) bool { return h.Hardware == c.Hardware })

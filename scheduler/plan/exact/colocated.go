@@ -125,6 +125,17 @@ func (p *problem) write(sets []plan.Schedule, budgets []time.Duration) plan.Plan
 	return p.declared.Write(sets, budgets)
 }
 
+// offset is from the arrival of a request to its virtual arrival at a module, steps included.
+func (p *problem) offset(budgets []time.Duration, module int) time.Duration {
+	all := slices.Clone(budgets)
+	for i, step := range p.steps {
+		if step.rate > 0 {
+			all[i] = step.budget
+		}
+	}
+	return p.DAG.Before(all)[module]
+}
+
 // on is how a step runs on a kind of hardware: in the largest batches of which
 // two fit into its budget, since requests may come in bursts.
 func (s colocated) on(m *plan.ModuleProblem, hardware string) plan.Config {

@@ -309,7 +309,8 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		if p.DistributeSlack(sets[i]) {
+		phased := slices.ContainsFunc(best.bins, func(b bin) bool { return b.inPhase && best.parts[b.parts[0]].pipeline == i })
+		if !phased && p.DistributeSlack(sets[i]) {
 			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 		}
 		p.own.UseLeast(sets[i], budgets)
@@ -321,21 +322,22 @@ func (s *packer) plans(best *packing) []plan.Plan {
 		}
 		plans[i].UseDevices(plans[i].Devices)
 	}
-	for k, together := range users {
-		s.unproven(plans, together, best.bins[k].held != nil)
+	for _, together := range users {
+		s.unproven(plans, together)
 	}
 	return plans
 }
 
 // unproven takes the promise for every request from pipelines that share a
-// device with one whose requests come in bursts, or of which that is not known.
-func (s *packer) unproven(plans []plan.Plan, together []bool, bursts bool) {
+// device with one of which nobody knows how its requests come.
+func (s *packer) unproven(plans []plan.Plan, together []bool) {
+	known := true
 	for i, shares := range together {
-		bursts = bursts || shares && !s.problems[i].EvenEverywhere()
+		known = known && (!shares || s.problems[i].Pipeline.ProvesEvery())
 	}
 	for i, shares := range together {
-		if shares && bursts {
-			plans[i].Proof = plan.MeanRate
+		if shares && !known {
+			plans[i].Disprove()
 		}
 	}
 }
@@ -343,7 +345,7 @@ func (s *packer) unproven(plans []plan.Plan, together []bool, bursts bool) {
 // device adds the tasks of a shared device to the schedules of their modules,
 // charged with their part of it.
 func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Device, []bool) {
-	d := plan.Device{Hardware: b.kind.hardware, Price: b.kind.price, Share: b.total()}
+	d := plan.Device{Hardware: b.kind.hardware, Price: b.kind.price, Share: b.total(), InPhase: b.inPhase}
 	if b.held != nil {
 		d.Tasks = slices.Clone(b.held.Tasks)
 	}
@@ -352,14 +354,22 @@ func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 		at, w := best.parts[i], b.options[k]
 		users[at.pipeline] = true
 		set := &sets[at.pipeline][at.module]
-		d.Tasks = append(d.Tasks, plan.Task{
+		task := plan.Task{
 			Pipeline: s.problems[at.pipeline].Pipeline.Name, Module: s.problems[at.pipeline].Modules[at.module].Name,
-			Group: len(set.Allocations), Duration: w.Duration, Period: w.period, Deadline: w.deadline, Share: w.use,
-		})
-		set.Add(plan.Allocation{
+			Group: len(set.Allocations), Duration: w.blocks(), Period: w.period, Deadline: w.deadline, Share: w.use,
+		}
+		a := plan.Allocation{
 			Config: *w.Config, Machines: w.use, Rate: at.residual, Collect: at.residual, Period: w.period, Window: w.window,
 			Deadline: w.deadline, Worst: w.window + w.deadline, Charge: w.use / d.Share,
-		})
+		}
+		if w.burst != nil {
+			a.Config, a.Items, task.AtOnce = *w.burst.one, at.items, w.burst.atOnce
+		}
+		if b.inPhase {
+			task.Offset = at.offset + w.window
+		}
+		d.Tasks = append(d.Tasks, task)
+		set.Add(a)
 	}
 	return d, users
 }

@@ -30,8 +30,8 @@ func TestFewRequestsTakeWhatTheyRun(t *testing.T) {
 		{13, 100, 1, 0.975, 1},
 		{14, 100, 1, 1.05, 2}, // the next comes after 71 ms
 		{20, 145, 1, 1.5, 2},
-		{1, 1500, 1, 0.075, 1}, // a batch of two would have to wait a second
-		{0.5, 100, 2, 3, 3},    // two at once: windows of 25 ms
+		{1, 1500, 1, 0.075, 1},  // a batch of two would have to wait a second
+		{0.5, 100, 2, 0.075, 2}, // two at once
 	} {
 		for _, model := range plan.CostModels() {
 			t.Run(fmt.Sprint(c.rate, "/", c.slo, "ms/", c.fanout, "/", model), func(t *testing.T) {

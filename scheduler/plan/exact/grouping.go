@@ -285,7 +285,11 @@ func (e *regrouping) start(free func(k int, at *assignment) bool) (more int) {
 		e.fixed += at.owns()
 		for k := range at.dedicated {
 			t := &at.dedicated[k]
-			e.needs[at.pipeline][at.module] = max(e.needs[at.pipeline][at.module], t.Duration+t.Period)
+			need := t.Duration + t.Period
+			if t.Items > 0 {
+				need = t.Worst
+			}
+			e.needs[at.pipeline][at.module] = max(e.needs[at.pipeline][at.module], need)
 		}
 		if at.residual > 0 {
 			e.parts = append(e.parts, s.unbudgeted(at))
@@ -340,7 +344,7 @@ func (s *packer) sharing(at assignment, budget time.Duration) (assignment, bool)
 		return at, false
 	}
 	m := s.problems[at.pipeline].Modules[at.module]
-	at.residual, at.rest, at.dedicated, at.budget = m.Rate, wholeStream(m), nil, budget
+	at.residual, at.rest, at.dedicated, at.budget, at.items = m.Rate, wholeStream(m), nil, budget, m.Bursts.Items
 	s.choose(&at, m.Configs)
 	return at, !math.IsInf(at.size, 1)
 }

@@ -51,7 +51,7 @@ func (e *regrouping) takes(collect time.Duration) []time.Duration {
 			least := math.Inf(1)
 			for _, c := range e.parts[i].choices[g.kind.index] {
 				if use := float64(c.Duration) / float64(e.parts[i].period(&c, collect)); use < least {
-					least, takes[i] = use, c.Duration
+					least, takes[i] = use, c.blocks()
 				}
 			}
 		}
@@ -71,7 +71,7 @@ func (e *regrouping) lately() []time.Duration {
 	for _, b := range e.from.bins {
 		for n, i := range b.parts {
 			if at := e.part(&e.from.parts[i]); at >= 0 && takes[at] > 0 && kinds[at] == b.kind.index {
-				takes[at] = b.options[n].Duration
+				takes[at] = b.options[n].blocks()
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (e *regrouping) round(takes []time.Duration, price []float64, least leastSp
 			for _, c := range at.choices[g.kind.index] {
 				period := at.period(&c, budgets[at.pipeline][at.module]-wait+takes[i]-c.Duration)
 				if period > 0 && float64(c.Duration)/float64(period) < least {
-					least, best = float64(c.Duration)/float64(period), c.Duration
+					least, best = float64(c.Duration)/float64(period), c.blocks()
 				}
 			}
 			use, long, takes[i] = use+least, long+best, best
@@ -207,7 +207,7 @@ func (e *regrouping) split(takes []time.Duration, price []float64, least leastSp
 			var list split.Curves
 			for _, c := range at.choices[g.kind.index] {
 				due := max(wait-takes[i]+c.Duration, e.needs[at.pipeline][at.module])
-				list = append(list, split.Curve{Rise: price[k] * c.Duration.Seconds(), One: at.rest.one.Seconds(), Flat: c.filling.Seconds(), Duration: due.Seconds()})
+				list = append(list, split.Curve{Rise: price[k] * c.Duration.Seconds(), One: at.restFor(&c).one.Seconds(), Flat: c.filling.Seconds(), Duration: (due + c.spread).Seconds()})
 			}
 			curves[at.pipeline][at.module] = list.Lower()
 		}

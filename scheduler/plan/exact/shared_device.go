@@ -37,6 +37,9 @@ type assignment struct {
 	budget           time.Duration
 	dedicated        []plan.Allocation // on devices of its own
 	residual         float64           // requests per second that are left to a shared device
+	items            int               // of each burst that are; 0 where requests do not come in bursts
+	gap              time.Duration     // between two bursts
+	offset           time.Duration     // from the arrival of a request to its virtual arrival here
 	rest             rest              // of the stream, that devices of its own take
 	choices          [][]candidate     // how the residual rate may run, by kind
 	size             float64           // weight of what the residual rate uses at the least
@@ -102,6 +105,30 @@ func (r rest) window(period time.Duration) time.Duration {
 type candidate struct {
 	*plan.Config
 	filling time.Duration // collected for longer, a batch would hold more than it can
+	burst   *burst        // where the batches of a burst count as one
+	spread  time.Duration // where they are collected from a fluid: how much longer items wait for that
+}
+
+// burst is what the batches that run a part of each burst one after the other count as: one
+// batch, which takes as long as all of them and is collected from burst to burst.
+type burst struct {
+	one    *plan.Config // of a single batch
+	atOnce int
+}
+
+// inBursts is a configuration that runs so many items of each burst.
+func inBursts(c *plan.Config, items int, gap time.Duration) candidate {
+	n, all := plan.Batches(items, c.Batch), *c
+	all.Duration *= time.Duration(n)
+	return candidate{Config: &all, filling: gap, burst: &burst{c, n}}
+}
+
+// blocks is how long a batch holds up another one.
+func (c *candidate) blocks() time.Duration {
+	if c.burst != nil {
+		return c.burst.one.Duration
+	}
+	return c.Duration
 }
 
 // option is one way to run the residual rate of a module on a shared device.
@@ -111,6 +138,22 @@ type option struct {
 	window   time.Duration // that requests wait for their batch at the most
 	deadline time.Duration
 	use      float64 // share of a device
+	burst    *burst
+	spread   time.Duration
+}
+
+// blocks is how long a batch of it holds up another one.
+func (w *option) blocks() time.Duration {
+	return (&candidate{Config: w.Config, burst: w.burst}).blocks()
+}
+
+// task is what the option asks of its device.
+func (w *option) task() demand.Task {
+	t := demand.Task{Duration: w.blocks().Seconds(), Period: w.period.Seconds(), Deadline: w.deadline.Seconds()}
+	if w.burst != nil {
+		t.AtOnce = w.burst.atOnce
+	}
+	return t
 }
 
 // bin is a shared device with what runs on it.
@@ -120,6 +163,7 @@ type bin struct {
 	options []option         // of the parts
 	use     float64          // by the parts
 	held    *plan.HeldDevice // with what others run on it; nil for one that is opened
+	inPhase bool             // in time because it is known when batches come (plan.Device)
 }
 
 // total is how much of the device is used, by others too.
@@ -144,7 +188,7 @@ func (b *bin) cost() float64 {
 // when it cannot.
 func (p *assignment) option(kind int, deadline, longest time.Duration) (best option, ok bool) {
 	for i := range p.choices[kind] {
-		if c := &p.choices[kind][i]; c.Duration <= longest {
+		if c := &p.choices[kind][i]; c.blocks() <= longest {
 			if w, can := p.run(c, deadline); can && (!ok || w.use < best.use) {
 				best, ok = w, true
 			}
@@ -156,31 +200,50 @@ func (p *assignment) option(kind int, deadline, longest time.Duration) (best opt
 // run is a configuration as an option, when its batches wait up to deadline for those
 // of others; false when it cannot.
 func (p *assignment) run(c *candidate, deadline time.Duration) (option, bool) {
-	window := p.budget - deadline
+	if c.burst != nil {
+		deadline = p.budget - 1 // its batches wait for no others of their module
+	}
+	window := p.budget - deadline - c.spread
 	if window <= 0 || c.Duration > deadline {
 		return option{}, false
 	}
-	period, wait := c.filling, p.rest.window(c.filling)
+	rest := p.restFor(c)
+	period, wait := c.filling, rest.window(c.filling)
 	switch {
-	case wait > window && p.rest.times > 0:
+	case wait > window && rest.times > 0:
 		return option{}, false
 	case wait > window:
-		period, wait = p.rest.period(window), window
+		period, wait = rest.period(window), window
 		if window < period {
 			wait = 1 // for nobody
 		}
 	}
-	return option{Config: c.Config, period: period, window: wait, deadline: p.budget - wait, use: float64(c.Duration) / float64(period)}, true
+	wait += c.spread
+	return option{Config: c.Config, period: period, window: wait, deadline: p.budget - wait, use: float64(c.Duration) / float64(period), burst: c.burst, spread: c.spread}, true
+}
+
+// restFor is what devices of the module's own leave to a candidate.
+func (p *assignment) restFor(c *candidate) rest {
+	if c.spread > 0 {
+		return rest{}
+	}
+	return p.rest
+}
+
+// longest is how long requests are collected for a batch of c when they wait for it no longer
+// than a window.
+func (p *assignment) longest(c *candidate, window time.Duration) time.Duration {
+	return min(c.filling, p.restFor(c).period(window-c.spread))
 }
 
 // period is how long requests are collected for a batch of c when they wait for it no
 // longer than a window, as far as that does not depend on the budget: what own devices
 // leave is not counted. 0 where there is no window.
 func (p *assignment) period(c *candidate, window time.Duration) time.Duration {
-	if window <= 0 {
+	if window -= c.spread; window <= 0 {
 		return 0
 	}
-	return min(c.filling, max(window, p.rest.one))
+	return min(c.filling, max(window, p.restFor(c).one))
 }
 
 // owns is the weight of devices of the module's own.
@@ -219,12 +282,12 @@ func filling(rate float64, c *plan.Config) time.Duration {
 	return max(1, full)
 }
 
-// shortestOf is the shortest duration, 0 where there is none.
+// shortestOf is the shortest duration of a batch, 0 where there is none.
 func shortestOf(list []candidate) time.Duration {
 	shortest := time.Duration(0)
-	for _, c := range list {
-		if shortest == 0 || c.Duration < shortest {
-			shortest = c.Duration
+	for i := range list {
+		if d := list[i].blocks(); shortest == 0 || d < shortest {
+			shortest = d
 		}
 	}
 	return shortest
@@ -256,6 +319,7 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		return best, false
 	}
 	trial, spare := make([]option, 0, len(members)), make([]option, 0, len(members))
+	bursts := slices.ContainsFunc(members, func(i int) bool { return parts[i].items > 0 })
 	try := func(due, longest time.Duration) (takes time.Duration) {
 		b := bin{kind: h, held: held, parts: members, options: trial[:0]}
 		if !b.all(parts, due, longest) {
@@ -263,7 +327,7 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		}
 		takes = b.takes(math.MaxInt64)
 		for !ok || b.use < best.use { // shorter batches use no less
-			if b.takes(due) <= due && b.fits() && b.sound() {
+			if (bursts || b.takes(due) <= due) && b.fits() && b.sound(parts) {
 				best, ok = b, true
 				trial, spare = spare, b.options
 				break
@@ -283,7 +347,7 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		if ok && best.use <= leastUse(h, members, parts, due) {
 			break // nor do later ones
 		}
-		if takes := try(due, due); takes > 0 && takes != due { // where every part waits for these batches
+		if takes := try(due, due); takes > 0 && takes != due && !bursts { // where every part waits for these batches
 			try(takes, takes)
 		}
 	}
@@ -294,12 +358,19 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 // shortest budget; false where there is nothing between them.
 func between(h sharedKind, members []int, parts []assignment) (low, high time.Duration, ok bool) {
 	high = math.MaxInt64
+	bursts, longest := false, time.Duration(0)
 	for _, i := range members {
 		shortest := shortestOf(parts[i].choices[h.index])
 		if shortest == 0 {
 			return 0, 0, false
 		}
-		low, high = plan.SaturatingAdd(low, shortest), min(high, parts[i].budget)
+		if low, high = plan.SaturatingAdd(low, shortest), min(high, parts[i].budget); parts[i].items > 0 {
+			bursts = true
+		}
+		longest = max(longest, shortest)
+	}
+	if bursts { // who is due sooner waits for one batch of a burst, and not for all others
+		low = longest
 	}
 	return low, high, low < high
 }
@@ -318,7 +389,7 @@ func dues(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment
 		var longer []time.Duration
 		for _, before := range list {
 			for _, c := range parts[i].choices[h.index] {
-				if sum := before + c.Duration; sum < high {
+				if sum := before + c.blocks(); sum < high {
 					longer = append(longer, sum)
 				}
 			}
@@ -343,8 +414,9 @@ func leastUse(h sharedKind, members []int, parts []assignment, due time.Duration
 	sum := 0.0
 	for _, i := range members {
 		least := math.Inf(1)
-		for _, c := range parts[i].choices[h.index] {
-			if period := min(c.filling, parts[i].rest.period(parts[i].budget-due)); period > 0 {
+		for k := range parts[i].choices[h.index] {
+			c := &parts[i].choices[h.index][k]
+			if period := parts[i].longest(c, parts[i].budget-due); period > 0 {
 				least = math.Min(least, float64(c.Duration)/float64(period))
 			}
 		}
@@ -396,11 +468,11 @@ func (b *bin) shorten(parts []assignment, due time.Duration) bool {
 		is := &b.options[k]
 		for n := range parts[i].choices[b.kind.index] {
 			c := &parts[i].choices[b.kind.index][n]
-			if c.Duration >= is.Duration {
+			if c.blocks() >= is.blocks() {
 				continue
 			}
 			if w, ok := parts[i].run(c, due); ok {
-				if grows := (w.use - is.use) / float64(is.Duration-w.Duration); grows < least {
+				if grows := (w.use - is.use) / float64(is.blocks()-w.blocks()); grows < least {
 					least, at, other = grows, k, w
 				}
 			}
@@ -414,16 +486,42 @@ func (b *bin) shorten(parts []assignment, due time.Duration) bool {
 	return b.total() <= 1+plan.RateTolerance
 }
 
-func (b *bin) sound() bool {
+func (b *bin) sound(parts []assignment) bool {
 	var buffer [16]demand.Task
 	tasks := buffer[:0]
 	if b.held != nil {
 		tasks = append(tasks, b.held.Demand()...)
 	}
-	for _, w := range b.options {
-		tasks = append(tasks, demand.Task{Duration: w.Duration.Seconds(), Period: w.period.Seconds(), Deadline: w.deadline.Seconds()})
+	for i := range b.options {
+		tasks = append(tasks, b.options[i].task())
 	}
-	return demand.NonPreemptive(tasks).Sound
+	if b.inPhase = false; demand.NonPreemptive(tasks).Sound {
+		return true
+	}
+	b.inPhase = b.held == nil && b.playable(parts)
+	return b.inPhase && demand.InPhase(b.phased(parts)).Sound
+}
+
+// playable reports whether it is known when each part's batches come: all are of one pipeline
+// and come with each of its requests, which has bursts.
+func (b *bin) playable(parts []assignment) bool {
+	gap := time.Duration(0)
+	for _, i := range b.parts {
+		if parts[i].pipeline != parts[b.parts[0]].pipeline {
+			return false
+		}
+		gap = max(gap, parts[i].gap)
+	}
+	return gap > 0 && !slices.ContainsFunc(b.options, func(w option) bool { return w.spread > 0 || w.period < gap || w.period > gap+1 })
+}
+
+// phased are the tasks of the device with their offsets.
+func (b *bin) phased(parts []assignment) (list []demand.Phased) {
+	for k := range b.options {
+		w := &b.options[k]
+		list = append(list, demand.Phased{Task: w.task(), Offset: (parts[b.parts[k]].offset + w.window).Seconds()})
+	}
+	return list
 }
 
 // waiting is a deadline that parts may wait up to, and the longest batch that they may

@@ -75,6 +75,9 @@ func (s *packer) division(budgets allBudgets, pipeline, module int, by division)
 	if !d.known {
 		d.known = true
 		d.part, d.ok = s.divide(pipeline, module, budgets[pipeline][module], by)
+		if s.problems[pipeline].Modules[module].Rate > 0 {
+			d.part.offset = s.problems[pipeline].offset(budgets[pipeline], module)
+		}
 	}
 	return d.part, d.ok
 }

@@ -72,11 +72,23 @@ func (s *packer) choose(p *assignment, configs []plan.Config) {
 			continue
 		}
 		i := slices.IndexFunc(s.kinds, func(h sharedKind) bool { return h.hardware == c.Hardware })
-		choice := candidate{Config: c, filling: filling(p.residual, c)}
-		p.choices[i] = append(p.choices[i], choice)
-		if use := float64(c.Duration) / float64(min(p.rest.period(p.budget-c.Duration), choice.filling)); use <= 1+plan.RateTolerance {
-			p.size = math.Min(p.size, c.Weight*use)
+		offer := func(choice candidate) {
+			if choice.Duration >= p.budget {
+				return
+			}
+			p.choices[i] = append(p.choices[i], choice)
+			if use := float64(choice.Duration) / float64(p.longest(&choice, p.budget-choice.Duration)); use > 0 && use <= 1+plan.RateTolerance {
+				p.size = math.Min(p.size, c.Weight*use)
+			}
 		}
+		fluid := candidate{Config: c, filling: filling(p.residual, c)}
+		if p.items > 0 {
+			offer(inBursts(c, p.items, p.gap))
+			if fluid.spread = p.gap; len(p.dedicated) > 0 || c.Duration+p.gap >= p.budget {
+				continue
+			}
+		}
+		offer(fluid)
 	}
 }
 
@@ -84,7 +96,7 @@ func (s *packer) choose(p *assignment, configs []plan.Config) {
 // nothing to offer.
 func (s *packer) divide(pipeline, module int, budget time.Duration, by division) (assignment, bool) {
 	m := s.problems[pipeline].Modules[module]
-	p := assignment{pipeline: pipeline, module: module, by: by, budget: budget}
+	p := assignment{pipeline: pipeline, module: module, by: by, budget: budget, gap: plan.WholeNanoseconds(m.Bursts.Gap)}
 	if m.Rate == 0 {
 		return p, by == dedicated
 	}
@@ -92,6 +104,9 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 		set, ok := s.problems[pipeline].own.Modules[module].Within(budget)
 		p.dedicated = set.Allocations
 		return p, ok
+	}
+	if m.Bursts.Items > 0 {
+		return s.divideBursts(p, m)
 	}
 	best, value := plan.Config{}, math.Inf(1)
 	full := 0.0
@@ -127,8 +142,10 @@ func (s *packer) divide(pipeline, module int, budget time.Duration, by division)
 // on no device.
 func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignment, bool) {
 	m := s.problems[p.pipeline].Modules[p.module]
-	p.residual, p.rest, p.dedicated = m.Rate, wholeStream(m), nil
-	if full > 0 {
+	p.residual, p.rest, p.dedicated, p.items = m.Rate, wholeStream(m), nil, m.Bursts.Items
+	if full > 0 && p.items > 0 {
+		s.ownBursts(&p, member{c, int(full)})
+	} else if full > 0 {
 		t := plan.Allocation{Config: c, Machines: full, Rate: math.Min(m.Rate, full*c.Throughput()), Worst: p.budget}
 		t.Collect, t.Period = t.Rate, plan.ToDuration(c.Interval()/full)
 		p.dedicated, p.residual = []plan.Allocation{t}, m.Rate-t.Rate
@@ -140,6 +157,37 @@ func (s *packer) dividedBy(p assignment, c plan.Config, full float64) (assignmen
 	}
 	s.choose(&p, m.Configs)
 	return p, !math.IsInf(p.size, 1)
+}
+
+// divideBursts makes the part of a module to which items come in bursts: one or two devices
+// fewer than it needs, of the configuration with which those and the rest cost least.
+func (s *packer) divideBursts(p assignment, m *plan.ModuleProblem) (best assignment, ok bool) {
+	for _, c := range m.Configs {
+		n, fits := devicesNeeded(&c, m, p.budget)
+		if n--; p.by == oneDeviceLess {
+			n--
+		}
+		if !fits || n < 0 {
+			continue
+		}
+		if one, can := s.dividedBy(p, c, float64(n)); can && (!ok || plan.Cheaper(one.uses(), best.uses())) {
+			best, ok = one, true
+		}
+	}
+	return best, ok
+}
+
+// ownBursts gives a part devices of its own, with as many items of each burst as they do.
+func (s *packer) ownBursts(p *assignment, g member) {
+	w := s.problems[p.pipeline].own.Modules[p.module]
+	batches := w.Bursts.Batches(g.n*g.Concurrency, g.Duration.Seconds(), p.budget.Seconds()-plan.LeastWindow)
+	items := min(p.items, batches*g.Batch)
+	if items == 0 {
+		return
+	}
+	worst := w.Bursts.Unmixed(plan.Batches(items, g.Batch), g.n*g.Concurrency, g.Duration.Seconds()) + plan.LeastWindow
+	own := w.burstGroup(g, items, plan.ToDuration(worst))
+	p.dedicated, p.items, p.residual = []plan.Allocation{own}, p.items-items, p.residual-own.Rate
 }
 
 // How long the search goes on.

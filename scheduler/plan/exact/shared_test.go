@@ -55,8 +55,8 @@ func TestPipelinesShareDevices(t *testing.T) {
 	assert.InDelta(t, 1, total, 1e-9)
 }
 
-// A promise for every request holds only as long as nobody on the device comes
-// in bursts.
+// A promise for every request holds only as long as it is known how those of others on the
+// device come.
 func TestNeighboursInBurstsWeakenTheProof(t *testing.T) {
 	bursty := plantest.Chain("q", 2, 20)
 	bursty.Pipeline.Modules[1].Fanout, bursty.Pipeline.Modules[1].Scatter = 1.5, true
@@ -64,8 +64,8 @@ func TestNeighboursInBurstsWeakenTheProof(t *testing.T) {
 	assert.Equal(t, plan.EveryRequest, solve(alone, exactShared).Proof)
 	plans := solveAll([]plan.Problem{alone, bursty}, exactShared)
 	require.Len(t, plans[0].Devices, 1)
-	assert.Equal(t, plan.MeanRate, plans[0].Proof)
-	assert.Equal(t, plan.MeanRate, plans[1].Proof)
+	assert.Equal(t, plan.NoProof, plans[0].Proof)
+	assert.Equal(t, plan.NoProof, plans[1].Proof)
 }
 
 func TestPlansTogetherSayWhichIsInfeasible(t *testing.T) {

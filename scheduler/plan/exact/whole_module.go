@@ -59,10 +59,11 @@ type mixture struct {
 	weight float64
 	least  time.Duration // below it the devices cannot serve the stream, whatever the dispatch
 
-	proven bool          // sound has been looked for
-	sound  time.Duration // least latency that shares proves, margin included; 0 when there is none
-	groups []member
-	floor  time.Duration // below it two groups are not sound in any periods; at least least
+	proven  bool          // sound has been looked for
+	sound   time.Duration // least latency that shares proves, margin included; 0 when there is none
+	groups  []member
+	divides bool          // each burst between the groups, and does not collect from a fluid
+	floor   time.Duration // below it two groups are not sound in any periods; at least least
 }
 
 // kinds is how many of them the mixture has devices of.
@@ -148,6 +149,9 @@ func (w *wholeModule) fullest() float64 {
 // allows and otherwise for as long as it does, or one request where none comes in that
 // time: no oftener than the devices can.
 func (w *wholeModule) oneKind(m member, budget time.Duration) plan.Schedule {
+	if w.bursts() {
+		return w.oneKindInBursts(m, budget)
+	}
 	window := budget - m.Duration
 	period := min(plan.Collection(m.Batch, w.Rate), max(w.WholeGap(), window))
 	t := plan.Allocation{Config: m.Config, Machines: float64(m.n), Rate: w.Rate, Collect: w.Rate, Period: period, Worst: m.Duration + min(period, window)}
@@ -156,7 +160,10 @@ func (w *wholeModule) oneKind(m member, budget time.Duration) plan.Schedule {
 
 // severalKinds is the schedule of a mixture that is sound.
 func (w *wholeModule) severalKinds(m *mixture) plan.Schedule {
-	split, _ := shares(w.Rate, m.groups, (m.sound - plan.SingleMargin(w.Rate)).Seconds())
+	if m.divides {
+		return w.dividedBursts(m)
+	}
+	split, _ := shares(w.Rate, m.groups, (m.sound - w.margin()).Seconds())
 	set := plan.Schedule{Worst: m.sound, Weight: m.weight}
 	for i, g := range m.groups {
 		if split[i].rate <= plan.RateTolerance*w.Rate {
@@ -178,13 +185,22 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 	}
 	m.proven, m.floor = true, m.least
 	const most = time.Duration(math.MaxInt64 / 8)
-	best := most
+	best, margin, least := most, w.margin(), m.least
+	if w.bursts() {
+		if w.proveBursts(m); m.divides {
+			best = max(1, m.sound-margin)
+		}
+		least = max(0, least-margin)
+	}
 	w.each(m, nil, 0, func(groups []member) {
 		to := time.Duration(0)
 		for _, g := range groups {
 			to = max(to, plan.ToDuration(g.Duration.Seconds()+g.gap()))
 		}
-		from := max(m.least, w.boundOf(groups))
+		from := least
+		if !w.bursts() {
+			from = max(from, w.boundOf(groups))
+		}
 		if from >= best {
 			return
 		}
@@ -193,12 +209,20 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 		if !ok || l >= best {
 			return
 		}
-		best, m.groups = l, slices.Clone(groups)
+		best, m.groups, m.divides = l, slices.Clone(groups), false
 	})
-	if best < most {
-		m.sound = best + plan.SingleMargin(w.Rate)
+	if best < most && !m.divides {
+		m.sound = best + margin
 	}
 	return m.sound, m.sound > 0
+}
+
+// margin is what latencies need beyond those of a fluid.
+func (w *wholeModule) margin() time.Duration {
+	if w.bursts() {
+		return plan.ToDuration(w.Bursts.Shaped())
+	}
+	return plan.SingleMargin(w.Rate)
 }
 
 // raise lifts the floor of a proven mixture of two kinds as near to what is
@@ -206,7 +230,7 @@ func (w *wholeModule) prove(m *mixture) (time.Duration, bool) {
 func (w *wholeModule) raise(m *mixture) {
 	margin := plan.SingleMargin(w.Rate)
 	fluid := m.sound - margin
-	if m.sound <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
+	if w.bursts() || m.sound <= m.least+1 || len(m.groups) != 2 || m.floor > m.least {
 		return
 	}
 	for _, below := range []float64{1e-4, 1e-3, 1e-2} {
@@ -270,6 +294,13 @@ func (w *wholeModule) each(m *mixture, groups []member, from int, visit func([]m
 // bound is the least latency, rounded down, at which the devices can serve the
 // stream under any dispatch: the root of sum n·v(L) = 1, which rises with L.
 func (w *wholeModule) bound(counts []int) (time.Duration, bool) {
+	if w.bursts() {
+		ok := func(latency float64) bool { return possible(w.ModuleProblem, w.kinds, counts, latency) }
+		if !ok(w.Longest) {
+			return 0, false
+		}
+		return plan.WholeNanoseconds(lowest(w.Longest, ok)), true
+	}
 	covers := func(latency float64) bool {
 		sum := 0.0
 		for i, n := range counts {

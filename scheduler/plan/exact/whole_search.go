@@ -140,6 +140,18 @@ func (w *wholeModule) relaxed(budget time.Duration) float64 {
 
 // singles are the steps of plans of one kind that cost at most limit.
 func (w *wholeModule) singles(limit float64, budget time.Duration) []split.Step {
+	return w.singlesBy(limit, budget, func(k kind, n int) float64 {
+		latency, _ := k.leastLatency(w.ModuleProblem, n)
+		return latency
+	})
+}
+
+// leastSingles are the steps that no plan of one kind is below.
+func (w *wholeModule) leastSingles(limit float64, budget time.Duration) []split.Step {
+	return w.singlesBy(limit, budget, func(k kind, n int) float64 { return k.leastPossible(w.ModuleProblem, n) })
+}
+
+func (w *wholeModule) singlesBy(limit float64, budget time.Duration, latency func(kind, int) float64) []split.Step {
 	const most = 4096 // steps of one kind; dearer plans count as the limit
 	var steps []split.Step
 	for _, k := range w.kinds {
@@ -148,7 +160,7 @@ func (w *wholeModule) singles(limit float64, budget time.Duration) []split.Step 
 			continue
 		}
 		for n := int(math.Max(1, first)); float64(n)*k.weight <= limit*(1+plan.CostTolerance) && (k.count == 0 || n <= k.count); n++ {
-			if l, _ := k.leastLatency(w.ModuleProblem, n); !math.IsInf(l, 1) {
+			if l := latency(k, n); !math.IsInf(l, 1) {
 				steps = append(steps, split.Step{Budget: plan.ToDuration(l).Seconds(), Cost: float64(n) * k.weight})
 			}
 			if n-int(first) > most {
@@ -166,7 +178,7 @@ func (w *wholeModule) bounds(budget time.Duration) []split.Step {
 	if w.Rate == 0 {
 		return nil
 	}
-	steps := w.singles(w.limit, budget)
+	steps := w.leastSingles(w.limit, budget)
 	for _, m := range w.mixtures {
 		steps = append(steps, split.Step{Budget: m.least.Seconds(), Cost: m.weight})
 	}
@@ -180,7 +192,7 @@ func (w *wholeModule) floors(budget time.Duration) []split.Step {
 	if w.Rate == 0 {
 		return nil
 	}
-	steps := w.singles(w.limit, budget)
+	steps := w.leastSingles(w.limit, budget)
 	paid := split.NewSteps(append([]split.Step{}, steps...))
 	for _, m := range w.mixtures {
 		if reached(paid, m.weight) <= m.least.Seconds() {
@@ -324,6 +336,9 @@ func (k kind) leastLatency(m *plan.ModuleProblem, n int) (latency float64, by pl
 // devicesNeeded is the least number of devices with configuration c that answer a
 // stream within the budget; false when no number does.
 func devicesNeeded(c *plan.Config, m *plan.ModuleProblem, budget time.Duration) (int, bool) {
+	if m.Bursts.Items > 0 {
+		return m.DevicesForBursts(c, budget, func(n int) float64 { return m.Latency(c, n) })
+	}
 	window := (budget - c.Duration).Seconds()
 	if window <= 0 {
 		return 0, false
@@ -347,7 +362,7 @@ const maxDevices = 1e9
 func (p *wholeProblem) UseLeast(sets []plan.Schedule, budgets []time.Duration) {
 	for i := range sets {
 		a := sets[i].OwnGroup()
-		if a == nil {
+		if a == nil || a.Items > 0 {
 			continue
 		}
 		if set, ok := p.Modules[i].leastUtilized(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]/shortBatch); ok && set.Allocations[0].Batch > a.Batch {

@@ -51,6 +51,17 @@ func NewCurve(m *plan.ModuleProblem, c *plan.Config, price, takes float64) Curve
 	return Curve{Rise: price * c.Interval(), One: m.Gap(), Flat: float64(c.Batch) / m.Rate, Duration: takes}
 }
 
+// burstCurves are those of a configuration for bursts: in batches of one burst each, for which
+// devices enough may wait, and collected from the fluid (plan.ModuleProblem.InBursts).
+func burstCurves(m *plan.ModuleProblem, c *plan.Config, price float64) []Curve {
+	rise, d := price*c.Interval(), c.Duration.Seconds()
+	each := m.Bursts.Gap / float64(plan.Batches(m.Bursts.Items, c.Batch))
+	return []Curve{
+		{Rise: rise, One: each, Flat: each, Duration: d},
+		{Rise: rise, Flat: float64(c.Batch) / m.Rate, Duration: d + m.Bursts.Shaped()},
+	}
+}
+
 // at is the cost under a budget, +Inf where there is none.
 func (c *Curve) at(budget float64) float64 {
 	window := budget - c.Duration
@@ -74,7 +85,11 @@ func proportional(p *plan.Prepared, scale float64) []Curves {
 			continue
 		}
 		for _, c := range m.Configs {
-			all[i] = append(all[i], NewCurve(m, &c, c.Weight/scale, c.Duration.Seconds()))
+			if m.Bursts.Items > 0 {
+				all[i] = append(all[i], burstCurves(m, &c, c.Weight/scale)...)
+			} else {
+				all[i] = append(all[i], NewCurve(m, &c, c.Weight/scale, c.Duration.Seconds()))
+			}
 		}
 		all[i] = all[i].Lower()
 	}

@@ -351,6 +351,9 @@ func Cheapest(m *plan.ModuleProblem, budget time.Duration) (plan.Schedule, bool)
 		return plan.Schedule{}, true
 	}
 	best, found := plan.Schedule{}, false
+	if m.Bursts.Items > 0 {
+		return cheapestForBursts(m, budget)
+	}
 	for _, c := range m.Configs {
 		rate := m.Rate
 		if plan.Collection(c.Batch, rate) > budget-c.Duration {
@@ -366,6 +369,33 @@ func Cheapest(m *plan.ModuleProblem, budget time.Duration) (plan.Schedule, bool)
 			found = true
 			t := plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: rate, Worst: min(budget, plan.PartialWorstCase(c, rate))}
 			best = plan.Schedule{Allocations: []plan.Allocation{t}, Dummies: rate - m.Rate, Worst: t.Worst, Weight: weight}
+		}
+	}
+	return best, found
+}
+
+// cheapestForBursts is Cheapest for bursts, which are charged for the time that they use: see
+// burstCurves.
+func cheapestForBursts(m *plan.ModuleProblem, budget time.Duration) (best plan.Schedule, found bool) {
+	offer := func(a plan.Allocation, charge float64) {
+		if weight := a.Weight * charge; !found || plan.Cheaper(weight, best.Weight) {
+			best, found = plan.Schedule{Allocations: []plan.Allocation{a}, Dummies: a.Rate - m.Rate, Worst: a.Worst, Weight: weight}, true
+		}
+	}
+	shaped := plan.ToDuration(m.Bursts.Shaped())
+	for _, c := range m.Configs {
+		unmixed := func(n int) float64 { latency, _ := m.InBursts(&c, n); return latency }
+		if n, fits := m.DevicesForBursts(&c, budget, unmixed); fits {
+			charge := c.Interval() * float64(plan.Batches(m.Bursts.Items, c.Batch)) / m.Bursts.Gap
+			offer(plan.Allocation{
+				Config: c, Machines: float64(n), Rate: m.Rate, Collect: m.Rate, Items: m.Bursts.Items, Charge: charge,
+				Period: plan.ToDuration(m.Bursts.Gap), Window: plan.ToDuration(plan.LeastWindow), Worst: plan.ToDuration(unmixed(n)),
+			}, charge)
+		}
+		if period := min(plan.Collection(c.Batch, m.Rate), budget-c.Duration-shaped); period > 0 {
+			rate := max(m.Rate, float64(c.Batch)/period.Seconds())
+			machines := rate / c.Throughput()
+			offer(plan.Allocation{Config: c, Machines: machines, Rate: rate, Collect: rate, Worst: c.Duration + period + shaped}, machines)
 		}
 	}
 	return best, found

@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
+)
+
+// InBursts is what n devices with c promise each item of a burst when they serve them alone, in
+// seconds: where batches hold items of one burst, collected in the instant in which it comes,
+// and where they are collected from a fluid, once in so many seconds.
+func (m *ModuleProblem) InBursts(c *Config, n int) (unmixed, shaped float64) {
+	n = min(n, math.MaxInt32)
+	unmixed = m.Bursts.Unmixed(Batches(m.Bursts.Items, c.Batch), n*c.Concurrency, c.Duration.Seconds()) + LeastWindow
+	wait := c.Interval() / float64(n)
+	if m.Rate*wait > float64(c.Batch)*(1+RateTolerance) {
+		return unmixed, math.Inf(1)
+	}
+	return unmixed, c.Duration.Seconds() + wait + m.Bursts.Shaped()
+}
+
+// Batches is how many batches hold so many items.
+func Batches(items, batch int) int { return (items + batch - 1) / max(1, batch) }
+
+// maxDevices bounds the devices of one group.
+const maxDevices = 1e9
+
+// DevicesForBursts is the least number of devices with c for which a latency of the module's
+// bursts keeps the budget, of devices that latency says; false where no number does.
+func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latency func(n int) float64) (int, bool) {
+	fits := func(n int) bool { return latency(n) <= budget.Seconds()*(1+RateTolerance) }
+	high := Batches(Batches(m.Bursts.Items, c.Batch), c.Concurrency)
+	if overlaps := math.Ceil(c.Duration.Seconds() / m.Bursts.Gap); overlaps*float64(high) < maxDevices {
+		high *= int(max(1, overlaps)) // every batch finds a device
+	}
+	if high > maxDevices || !fits(high) {
+		return 0, false
+	}
+	low := 0
+	for high-low > 1 {
+		if mid := (low + high) / 2; fits(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high, true
+}
+
+// proveBursts is prove for a stream that comes in bursts. Where groups divide each burst, every
+// item has a place in the part of some group, and each group does its part in time; what
+// runs on shared devices is for their test to say (UseDevices). Otherwise the groups collect
+// from the fluid, and every item may wait for that.
+func (m *Module) proveBursts(b demand.Bursts) bool {
+	m.Burst = b.Items
+	if !slices.ContainsFunc(m.Groups, func(g Group) bool { return g.Items > 0 || g.Rides }) {
+		budget := m.Budget
+		m.Budget -= ToDuration(b.Shaped())
+		fits := m.prove()
+		m.Budget, m.Proven = budget, m.Proven+ToDuration(b.Shaped())
+		return fits && !slices.ContainsFunc(m.busy(), func(g Group) bool { return max(g.Duration, g.Deadline)+g.Window < m.Proven-provenTolerance })
+	}
+	items, latency := 0, 0.0
+	for _, g := range m.Groups {
+		switch items += g.Items; {
+		case g.Rides:
+			items = b.Items
+			latency = math.Max(latency, float64(Batches(b.Items, g.Batch))*g.Duration.Seconds())
+		case g.Deadline > 0:
+			latency = math.Max(latency, (g.Window + g.Deadline).Seconds())
+		default:
+			latency = math.Max(latency, g.Window.Seconds()+b.Unmixed(Batches(g.Items, g.Batch), g.executors(), g.Duration.Seconds()))
+		}
+	}
+	if items < b.Items || math.IsInf(latency, 1) {
+		return false
+	}
+	m.Proven = ToDuration(latency)
+	return m.Proven <= m.Budget
+}
+
+// executors are the batches of the group that run side by side.
+func (g *Group) executors() int { return int(math.Round(g.Machines)) * max(1, g.Concurrency) }
