@@ -55,8 +55,9 @@ type sizer struct {
 	rates   map[string]float64
 	target  float64
 	queues  map[string]queue
-	seen    map[string]trial // by what a plan runs, and when
-	alike   map[string]alike // of those that run the same
+	plans   map[string]plan.Plan // by the spare and the budgets that they are made for
+	seen    map[string]trial     // by what a plan runs, and when
+	alike   map[string]alike     // of those that run the same
 	best    *plan.Plan
 	nearest float64       // the most that was attained
 	end     time.Duration // by the clock of the options, when the search must end; 0 for never
@@ -92,7 +93,7 @@ func newSizer(p plan.Problem, o Options, base plan.Plan) (*sizer, error) {
 	}
 	s := &sizer{
 		problem: p, options: o, base: base, target: p.Pipeline.Target(), rates: p.Pipeline.Rates(),
-		load: simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, seen: map[string]trial{}, alike: map[string]alike{},
+		load: simulate.Load{Pipeline: p.Pipeline, Arrivals: arrivals, Rate: p.Pipeline.Rate}, plans: map[string]plan.Plan{}, seen: map[string]trial{}, alike: map[string]alike{},
 	}
 	if !arrivals.Random() && base.Policy != plan.PolicyExact {
 		s.target = 0 // the papers' policies size for mean rates
@@ -247,8 +248,14 @@ func (s *sizer) dear(p *plan.Plan) bool {
 func (s *sizer) plan(spare map[string]float64, cut func(module string) float64, model string) (plan.Plan, error) {
 	budgets, o := plan.Budgets{}, s.options.Options
 	o.NoBound, o.CostModel = true, model // the bound is that of the first
-	for name, d := range s.budgets {
-		budgets[name] = time.Duration(float64(d) * cut(name))
+	key := []byte(model)
+	for i := range s.base.Modules {
+		name := s.base.Modules[i].Name
+		budgets[name] = time.Duration(float64(s.budgets[name]) * cut(name))
+		key = fmt.Append(key, " ", budgets[name].Nanoseconds(), spare[name])
+	}
+	if known, ok := s.plans[string(key)]; ok {
+		return known, nil
 	}
 	out, err := policies.ScheduleModules(s.inflated(spare), o, budgets)
 	if err != nil || out.Status == plan.Infeasible {
@@ -258,6 +265,7 @@ func (s *sizer) plan(spare map[string]float64, cut func(module string) float64, 
 	for i := range out.Modules {
 		s.rescale(&out.Modules[i])
 	}
+	s.plans[string(key)] = out
 	return out, nil
 }
 
