@@ -19,8 +19,9 @@ variable "rate" {
 }
 
 pipeline "emulated" {
-  slo  = "400ms"
-  rate = var.rate
+  slo      = "400ms"
+  rate     = var.rate
+  arrivals = "even"
 
   input "frame" {
     datatype = "FP32"

@@ -5,8 +5,9 @@ hardware "cpu" {
 }
 
 pipeline "fleet" {
-  slo  = "300ms"
-  rate = 60
+  slo      = "300ms"
+  rate     = 60
+  arrivals = "even"
 
   input "frame" {
     datatype = "FP32"

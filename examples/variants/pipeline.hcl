@@ -31,6 +31,7 @@ pipeline "sorting" {
   slo      = "400ms"
   rate     = var.rate
   accuracy = var.accuracy # never less
+  arrivals = "even"
 
   plan {
     cost_model = "whole"

@@ -27,8 +27,10 @@ type Builder struct {
 	errs []error
 }
 
-// New starts a pipeline.
-func New(name string) *Builder { return &Builder{p: pipelines.Pipeline{Name: name}} }
+// New starts a pipeline, to which requests come as those of many people do.
+func New(name string) *Builder {
+	return &Builder{p: pipelines.Pipeline{Name: name, Arrivals: pipelines.ArrivalsPoisson}}
+}
 
 // SLO sets the end-to-end latency objective.
 func (b *Builder) SLO(d time.Duration) *Builder { b.p.SLO = d; return b }
@@ -36,7 +38,7 @@ func (b *Builder) SLO(d time.Duration) *Builder { b.p.SLO = d; return b }
 // Rate sets the requests per second at the source.
 func (b *Builder) Rate(perSecond float64) *Builder { b.p.Rate = perSecond; return b }
 
-// Arrivals sets how requests come: "even", "poisson", "gamma:SHAPE", "trace:FILE".
+// Arrivals sets how requests come: "even", as those of a camera, "poisson" (where it is not called), "gamma:SHAPE", "trace:FILE".
 func (b *Builder) Arrivals(kind string) *Builder { b.p.Arrivals = kind; return b }
 
 // Attainment sets the share of requests that must finish within the SLO; 0 asks

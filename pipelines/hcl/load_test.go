@@ -76,7 +76,7 @@ func TestLoad(t *testing.T) {
 	assert.Equal(t, pipelines.Document{
 		Hardware: []pipelines.Hardware{{Name: "v100", Price: 3.06, Memory: 16 << 30, Count: 8}},
 		Pipelines: []pipelines.Pipeline{{
-			Name: "traffic", SLO: 400 * time.Millisecond, Rate: 100,
+			Name: "traffic", SLO: 400 * time.Millisecond, Rate: 100, Arrivals: pipelines.ArrivalsPoisson,
 			Inputs: []pipelines.Port{{Name: "frame", Datatype: "FP32", Shape: []int64{3, 96, 96}}},
 			Modules: []pipelines.Module{
 				{Name: "detect", Fanout: 1, Inputs: []pipelines.Binding{{Name: "image", From: pipelines.Ref{Port: "frame"}}}, ProfileFile: filepath.Join(dir, "detect.csv"), Profile: pipelines.Profile{Points: points}},

@@ -60,7 +60,8 @@ func TestHeadroomThatIsNone(t *testing.T) {
 
 func TestAttainmentByDefault(t *testing.T) {
 	for line, want := range map[string]float64{
-		"":                       0,
+		"":                       pipelines.DefaultAttainment,
+		`arrivals = "even"`:      0,
 		`arrivals = "poisson"`:   pipelines.DefaultAttainment,
 		`arrivals = "gamma:0.1"`: pipelines.DefaultAttainment,
 		"arrivals = \"poisson\"\n  attainment = 0":    0,

@@ -1,6 +1,7 @@
 package hcl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -23,7 +24,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("rate", number, func(p *pipelines.Pipeline) *float64 { return &p.Rate },
 			`requests per second at the source`).required(),
 		attr("arrivals", arrivals, func(p *pipelines.Pipeline) *string { return &p.Arrivals },
-			`how they come: '"even"' (default), '"poisson"', '"gamma:SHAPE"', '"trace:FILE"' (requests in each second). Plans for other than even ones are simulated; see [simulating](simulating.md). 'harpagon load' has a flag of its own`),
+			`how they come: '"poisson"' (default), as those of many people, '"even"', as those of a camera, '"gamma:SHAPE"', '"trace:FILE"' (requests in each second). Plans for other than even ones are simulated; see [simulating](simulating.md). 'harpagon load' has a flag of its own`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Arrivals != pipelines.ArrivalsPoisson }),
 		attr("attainment", attainment, func(p *pipelines.Pipeline) *float64 { return &p.Attainment },
 			`share of requests that is to finish in time, 0 to 1: capacity is added until a simulation of these arrivals attains it. 0.99 where 'arrivals' are not even and nothing is said; '0' asks for none`),
 		attr("headroom", headroom, func(p *pipelines.Pipeline) **float64 { return &p.Headroom },
@@ -42,6 +43,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		many(&outputBlock, func(p *pipelines.Pipeline) *[]pipelines.Output { return &p.Outputs }),
 	},
 	name:   func(p *pipelines.Pipeline) *string { return &p.Name },
+	start:  func(p *pipelines.Pipeline) { p.Arrivals = pipelines.ArrivalsPoisson },
 	finish: (*decoder).trace,
 }
 
@@ -53,7 +55,7 @@ var arrivals = codec[string]{
 			*to = pipelines.ArrivalsTrace + ":" + absolute(file, a.Range.Filename)
 		} // what is wrong is for validate to say
 	},
-	text.print,
+	func(kind string) hclwrite.Tokens { return text.print(cmp.Or(kind, pipelines.ArrivalsEven)) },
 }
 
 // trace reads what the arrivals name.

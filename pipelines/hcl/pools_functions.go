@@ -34,7 +34,7 @@ var poolBlock = block[pipelines.Pool]{
 			attr("hardware", texts, func(p *pipelines.Pool) *[]string { return &p.Hardware },
 				`kinds that may be in the pool; left out, all that the profile has points on`),
 			attr("arrivals", text, func(p *pipelines.Pool) *string { return &p.Arrivals },
-				`'even' (the default, as for pipelines), 'poisson' or 'gamma:SHAPE'; what goodput is simulated with`),
+				`'even' (the default), 'poisson' or 'gamma:SHAPE'; what goodput is simulated with`),
 			attr("overhead", duration, func(p *pipelines.Pool) *time.Duration { return &p.Overhead },
 				`what a query takes besides its profile, the way to the instance and the dispatcher; '"0s"' unless given. Every latency is planned with it`),
 			attr("measure", unless, func(p *pipelines.Pool) *bool { return &p.Learned },

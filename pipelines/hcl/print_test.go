@@ -32,7 +32,7 @@ func drawDocument(t *rapid.T) pipelines.Document {
 		}
 	}
 	b := build.New(word.Draw(t, "pipeline")).SLO(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "slo"))).Rate(rate.Draw(t, "rate")).
-		Arrivals(rapid.SampledFrom([]string{"", "poisson", "gamma:0.1"}).Draw(t, "arrivals"))
+		Arrivals(rapid.SampledFrom([]string{"even", "poisson", "gamma:0.1"}).Draw(t, "arrivals"))
 	b.Plan(drawPlanning(t))
 	shape := rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 4).Draw(t, "shape")
 	varies := len(shape) > 0 && rapid.Bool().Draw(t, "varies")

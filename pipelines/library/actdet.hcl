@@ -4,8 +4,9 @@
 # The profiles are synthetic.
 
 pipeline "actdet" {
-  slo  = "250ms"
-  rate = 220 # frames per second, all cameras together
+  slo      = "250ms"
+  rate     = 220 # frames per second, all cameras together
+  arrivals = "even"
 
   input "frame" {
     datatype = "FP32"

@@ -4,8 +4,9 @@
 # The profiles are synthetic.
 
 pipeline "caption" {
-  slo  = "300ms"
-  rate = 350 # clips per second
+  slo      = "300ms"
+  rate     = 350 # clips per second
+  arrivals = "even"
 
   input "clip" {
     datatype = "FP32"

@@ -4,8 +4,9 @@
 # The profiles are synthetic.
 
 pipeline "face" {
-  slo  = "120ms"
-  rate = 300 # pictures per second
+  slo      = "120ms"
+  rate     = 300 # pictures per second
+  arrivals = "even"
 
   input "picture" {
     datatype = "FP32"

@@ -4,8 +4,9 @@
 # The profiles are synthetic.
 
 pipeline "pose" {
-  slo  = "250ms"
-  rate = 150 # pictures per second
+  slo      = "250ms"
+  rate     = 150 # pictures per second
+  arrivals = "even"
 
   input "picture" {
     datatype = "FP32"

@@ -4,8 +4,9 @@
 # The profiles are synthetic.
 
 pipeline "traffic" {
-  slo  = "180ms"
-  rate = 400 # pictures per second
+  slo      = "180ms"
+  rate     = 400 # pictures per second
+  arrivals = "even"
 
   input "picture" {
     datatype = "FP32"

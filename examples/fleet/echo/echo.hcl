@@ -5,8 +5,9 @@ hardware "cpu" {
 }
 
 pipeline "small" {
-  slo  = "100ms"
-  rate = 400
+  slo      = "100ms"
+  rate     = 400
+  arrivals = "even"
 
   input "x" {
     datatype = "FP32"

@@ -20,6 +20,7 @@ pipeline "gameday" {
   slo      = var.slo
   rate     = var.rate
   dispatch = "adaptive"
+  arrivals = "even"
 
   plan {
     cost_model = "whole"
