@@ -172,7 +172,7 @@ func (f *function) metadata(m *wire.Metadata, application string) *wire.Error {
 	}
 	a, err := f.application(application)
 	if err == nil {
-		m.SLO, m.Applications = a.slo, nil
+		m.SLO, m.Rate, m.Applications = a.slo, a.rate, nil
 	}
 	return err
 }

@@ -65,6 +65,7 @@ type Metadata struct {
 	Ready      bool
 	Reason     string // why it is not ready
 	SLO        time.Duration
+	Rate       float64 // requests per second that the plan is for; 0 where that is not known
 	Inputs     []pipelines.Port
 	Outputs    []pipelines.Port // a datatype is empty until an executor has attached
 

@@ -40,7 +40,7 @@ type loadFlags struct {
 func newLoadCommand(d *Deps) *cobra.Command {
 	var f loadFlags
 	c := &cobra.Command{
-		Use:   "load NAME --rate R",
+		Use:   "load NAME",
 		Short: "Offer a load to a running pipeline or function and read the latencies",
 		Long: `Sends requests to a running pipeline at given instants, whether or not earlier
 ones have been answered, and reports how many kept the objective, and where the
@@ -66,6 +66,7 @@ Protocol over HTTP that takes tensors as binary data. Dimensions that such a
 server leaves open, as of the batch, are 1 in random inputs.`,
 		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
   harpagon load emulated --rate 40 --duration 30s --json
+  harpagon load objects
   harpagon load vgg19 --duration 1m
   harpagon load vision --rate 60 --input traffic/frame=examples/traffic/scenes
   harpagon load ranking --rate 500 --sizes examples/pool
@@ -75,7 +76,7 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 	}
 	at := newGatewayAt(c)
 	flags := c.Flags()
-	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; with a trace, 0 keeps its own, and for a function the planned rates")
+	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; 0 is what is planned for, or with a trace its own")
 	flags.IntVar(&f.options.Callers, "callers", 0, "send from so many callers, one request after the other from each, instead of at a rate")
 	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants)")
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
@@ -130,6 +131,11 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		return f.applications(ctx, d, client, m, requests)
 	}
 	f.options.Pipeline = pipeline
+	if recorded, _ := f.options.Arrivals.Recorded(); f.options.Rate == 0 && f.options.Callers == 0 && recorded == 0 {
+		if f.options.Rate = m.Rate; m.Rate <= 0 {
+			return fmt.Errorf("server tells no rate that %s is planned for; pass --rate, as in --rate 10", pipeline)
+		}
+	}
 	if f.options.SLO, err = f.objective(pipeline, m.SLO); err != nil {
 		return err
 	}

@@ -268,12 +268,13 @@ func decodeMetadata(m *pb.ModelMetadataResponse) *wire.Metadata {
 // Keys of what the protocol's message has no place for, sent as headers.
 const (
 	sloKey   = "harpagon-slo-ns"
+	rateKey  = "harpagon-rate"
 	readyKey = "harpagon-ready"
 )
 
 // EncodeMore is what of a model its message does not tell.
 func EncodeMore(m *wire.Metadata) metadata.MD {
-	return metadata.Pairs(sloKey, strconv.FormatInt(int64(m.SLO), 10), readyKey, strconv.FormatBool(m.Ready))
+	return metadata.Pairs(sloKey, strconv.FormatInt(int64(m.SLO), 10), rateKey, strconv.FormatFloat(m.Rate, 'g', -1, 64), readyKey, strconv.FormatBool(m.Ready))
 }
 
 // decodeMore adds what EncodeMore has told, if it has.
@@ -281,6 +282,9 @@ func decodeMore(m *wire.Metadata, more metadata.MD) {
 	for _, v := range more.Get(sloKey) {
 		n, _ := strconv.ParseInt(v, 10, 64)
 		m.SLO = time.Duration(n)
+	}
+	for _, v := range more.Get(rateKey) {
+		m.Rate, _ = strconv.ParseFloat(v, 64)
 	}
 	for _, v := range more.Get(readyKey) {
 		m.Ready, _ = strconv.ParseBool(v)
