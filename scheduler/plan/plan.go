@@ -355,7 +355,11 @@ func (p Plan) bounded() string {
 	if p.Status == Feasible && p.LowerBound > 0 {
 		text = fmt.Sprintf("; no plan costs less than %s", quantity.Money(p.LowerBound))
 	}
-	if p.Restriction != "" {
+	switch {
+	case p.Restriction == "":
+	case text == "":
+		text = fmt.Sprintf("; that none costs less is proven for %s", p.Restriction)
+	default:
 		text += fmt.Sprintf(" (proven for %s)", p.Restriction)
 	}
 	return text
@@ -368,7 +372,7 @@ func (p Plan) promise() string {
 	case p.Proof == EveryRequest:
 		return "proven for every request of an even stream"
 	case p.Proof == Attainment:
-		return "proven by simulation for a share of requests"
+		return "attains a share of requests, by simulation"
 	}
 	return "fits the mean rates, nothing is proven for the single request"
 }
