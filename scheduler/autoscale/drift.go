@@ -281,10 +281,15 @@ func (r *Rise) Observe(m Measures, o DriftOptions, of *pipelines.Pipeline) (a Ad
 	return a
 }
 
-// beyond says that more came than planned for and than chance explains.
+// beyond says that more came than planned for and than chance explains, of which half the variance
+// does where requests are lost by it.
 func (r *Rise) beyond(l size.Latest, variation float64) bool {
 	expected := math.Max(1, r.Planned*l.Span().Seconds())
-	return float64(l.Arrived)-expected > noise*math.Sqrt(math.Max(1, variation)*expected)
+	spread := math.Max(1, variation) * expected
+	if l.Lossy() {
+		spread /= 2
+	}
+	return float64(l.Arrived)-expected > noise*math.Sqrt(spread)
 }
 
 // Follow is what to do by the advice of the Rise and of a Drift, by the same measures: rises are
@@ -334,7 +339,6 @@ const (
 	burstier     = 2.0 // times the declared variation, and
 	burstierMore = 0.5 // this on top, are burstier
 	calmer       = 0.3 // times the declared variation is more even
-	likePoisson  = 2.0 // the most variation that a plan for Poisson arrivals stands for
 	unknownGaps  = -1.0
 )
 
@@ -377,7 +381,7 @@ func (a ArrivalsAdvice) Arrivals() string {
 	switch {
 	case a.Variation <= calmer:
 		return pipelines.ArrivalsEven
-	case a.Variation <= likePoisson:
+	case a.Variation <= burstier: // what a plan for Poisson arrivals stands for
 		return pipelines.ArrivalsPoisson
 	}
 	shape := 1 / a.Variation

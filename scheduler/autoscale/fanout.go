@@ -65,7 +65,6 @@ func (f *Fanouts) Observe(m Measures, of *pipelines.Pipeline) {
 
 // see adds counts to those that fade.
 func (s *FanoutSeen) see(counts []ItemCount, fade, part float64) {
-	const forgotten = 0.01 // times
 	mix := MixDrift{Seen: slices.Clone(s.Items)}
 	for i := range mix.Seen {
 		mix.Seen[i].Weight *= fade
@@ -73,7 +72,7 @@ func (s *FanoutSeen) see(counts []ItemCount, fade, part float64) {
 	for _, c := range counts {
 		mix.add(c.Items, part*float64(c.Times))
 	}
-	s.Items = slices.DeleteFunc(mix.Seen, func(one pipelines.Size) bool { return one.Weight < forgotten })
+	s.Items = slices.DeleteFunc(mix.Seen, func(one pipelines.Size) bool { return one.Weight*DefaultMinRequests < 1 }) // long ago
 }
 
 // side tells whether more or fewer items come than planned for, by a share that counts and by

@@ -24,7 +24,6 @@ const DefaultTransfer = 2 * time.Millisecond
 const (
 	transferBatches = 20                        // that a host's percentile rests on at the least
 	transferStep    = time.Millisecond          // plans count on whole ones
-	transferMore    = 1.25                      // times what is counted on that is too long
 	transferLess    = 0.5                       // times what is counted on that is short
 	transferMost    = 0.25                      // of the objective that may be counted on, by all modules of a path
 	transferForget  = 30 * time.Minute          // after which a host is unknown that nothing is heard of
@@ -92,7 +91,7 @@ func (t *Transfers) Observe(m Measures, slo time.Duration, modules int) (Transfe
 	need := t.Reserve(slo, modules)
 	side := 0
 	switch {
-	case float64(need) > float64(max(t.Planned, t.Options.Least))*transferMore:
+	case float64(need) > float64(max(t.Planned, t.Options.Least))*DefaultSlower:
 		side = 1
 	case float64(need) < float64(t.Planned)*transferLess:
 		side = -1

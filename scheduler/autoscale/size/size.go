@@ -74,7 +74,7 @@ type Cluster struct {
 
 // Waves is what is remembered of the last time that the load fell.
 type Waves struct {
-	Peak float64       `json:",omitempty"` // highest rate since more devices were asked for
+	Peak float64       `json:",omitempty"` // highest rate since more devices were asked for, or the load has fallen
 	Fell time.Time     `json:",omitzero"`  // when some were returned since then because it had fallen
 	Low  time.Duration `json:",omitempty"` // from then to when more were asked for, the last time
 	Had  int           `json:",omitempty"` // devices before they were returned
@@ -149,8 +149,9 @@ func (c *Cluster) rise(load float64, now time.Time) (rise float64, step bool) {
 }
 
 // Rise advises at once by the latest counts, where in these and in those before, which may hold
-// some from before the rise, more than a tenth was lost: as many devices as there were when such
-// a rate came last, or more by the share that was lost.
+// some from before the rise, more than a tenth was lost, and more came than the devices have
+// borne: as many devices as there were when such a rate came last, or more by the share that was
+// lost.
 func (c *Cluster) Rise(l *Latest, devices int) (a Advice) {
 	if l == nil || l.Ended < leastOutcomes || !l.Lossy() || l.From.Before(c.Since) {
 		c.Lossy = time.Time{}
@@ -160,12 +161,15 @@ func (c *Cluster) Rise(l *Latest, devices int) (a Advice) {
 	if c.Lossy = l.To; !again {
 		return a
 	}
+	span, came := l.Span().Seconds(), float64(l.Arrived)
+	if borne := c.Peak * span; came-borne <= chance*math.Sqrt(borne) {
+		return a // no rise: the measures of all will tell
+	}
 	n := float64(devices)
 	a.Bad = BadRate(l.Ended, l.Lost)
 	bad := min(a.Bad, 1-1/(n+1))
 	a.Change = int(math.Ceil(n * bad / (1 - bad)))
-	known := c.Bore * l.Span().Seconds()
-	if c.Had > devices && math.Abs(float64(l.Arrived)-known) <= chance*math.Sqrt(known) {
+	if known := c.Bore * span; c.Had > devices && math.Abs(came-known) <= chance*math.Sqrt(known) {
 		a.Change = c.Had - devices
 	}
 	return a
@@ -241,7 +245,7 @@ func (c *Cluster) Observe(m Measures) Advice {
 	if a.Change = -max(0, min(fewer, m.Devices-max(1, o.Min))); a.Change < 0 {
 		c.Idle, c.Since = nil, m.End
 		if c.Fell.IsZero() && m.Rate < c.Peak*(1-1/n) {
-			c.Fell, c.Had, c.Bore = m.End, m.Devices, c.Peak
+			c.Fell, c.Had, c.Bore, c.Peak = m.End, m.Devices, c.Peak, m.Rate
 		}
 	}
 	return a
