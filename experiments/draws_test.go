@@ -169,6 +169,9 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 		if d.fanouts && i > 0 && d.IntN(2) == 0 && items < mostDrawn {
 			m.Scatter, m.Fanout = true, float64(1+d.IntN(mostDrawn/items))
 			items *= int(m.Fanout)
+			if d.IntN(3) == 0 {
+				m.Most, m.Fanout = int(m.Fanout), m.Fanout*d.between(0.2, 1)
+			}
 		}
 		p.Modules = append(p.Modules, m)
 	}

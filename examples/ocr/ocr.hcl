@@ -71,7 +71,7 @@ pipeline "ocr" {
       scale = module.canvas.scale
     }
     batches    = [1, 2]
-    parameters = { threshold = 0.3, score = 0.6, grow = 1.5 }
+    parameters = { threshold = 0.3, score = 0.6, grow = 1.5, max = 60 }
   }
 
   # Every line, squeezed, for the network that tells which way is up.
@@ -89,7 +89,7 @@ pipeline "ocr" {
     model   = "${var.models}/ch_ppocr_mobile_v2.0_cls_infer.onnx"
     engine  = "onnxruntime"
     inputs  = { x = module.strips.lines }
-    fanout  = var.lines
+    fanout  = { mean = var.lines, max = 60 }
     batches = [1, 4, 8, 16]
   }
 
@@ -118,7 +118,7 @@ pipeline "ocr" {
     model   = "${var.models}/ch_PP-OCRv4_rec_infer.onnx"
     engine  = "onnxruntime"
     inputs  = { x = module.lines.lines }
-    fanout  = var.lines
+    fanout  = { mean = var.lines, max = 60 }
     batches = [1, 2, 4]
   }
 

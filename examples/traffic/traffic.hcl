@@ -51,18 +51,18 @@ pipeline "traffic" {
     parameters = { width = 24, height = 24, margin = 0.05 }
   }
 
-  # One request for each vehicle: two per frame on average.
+  # One request for each vehicle: two per frame on average, eight at most.
   module "vehicle" {
     model   = "models/vehicle.onnx"
     inputs  = { crop = module.crops.crops }
-    fanout  = 2
+    fanout  = { mean = 2, max = 8 }
     batches = [1, 2, 4, 8]
   }
 
   module "colour" {
     model   = "models/colour.onnx"
     inputs  = { crop = module.crops.crops }
-    fanout  = 2
+    fanout  = { mean = 2, max = 8 }
     batches = [1, 2, 4, 8]
   }
 

@@ -21,7 +21,7 @@ pipeline "face" {
   module "keypoints" {
     profile = "profiles/face-keypoints.csv"
     inputs  = { face = module.detect.faces }
-    fanout  = 2 # faces in a picture, on average
+    fanout  = 2 # faces in a picture
   }
 
   output "keypoints" { value = module.keypoints.points }

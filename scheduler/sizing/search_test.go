@@ -1,7 +1,6 @@
 package sizing
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -98,7 +97,7 @@ func TestLessIsNoDearer(t *testing.T) {
 					require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
 					if was, ok := last[what]; ok && got.Cost > was*tolerance {
 						dearer++
-						t.Log(fmt.Sprintf("%s, seed %d, %s times %v: %.3f after %.3f", model, seed, what, part, got.Cost, was))
+						t.Logf("%s, seed %d, %s times %v: %.3f after %.3f", model, seed, what, part, got.Cost, was)
 					}
 					last[what] = got.Cost
 				}

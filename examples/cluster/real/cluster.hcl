@@ -77,18 +77,18 @@ pipeline "traffic" {
     parameters = { width = 24, height = 24, margin = 0.05 }
   }
 
-  # One request for each vehicle: two per frame on average.
+  # One request for each vehicle: two per frame on average, eight at most.
   module "vehicle" {
     model   = "../../traffic/models/vehicle.onnx"
     inputs  = { crop = module.crops.crops }
-    fanout  = 2
+    fanout  = { mean = 2, max = 8 }
     batches = [1, 2, 4, 8]
   }
 
   module "colour" {
     model   = "../../traffic/models/colour.onnx"
     inputs  = { crop = module.crops.crops }
-    fanout  = 2
+    fanout  = { mean = 2, max = 8 }
     batches = [1, 2, 4, 8]
   }
 
@@ -151,7 +151,7 @@ pipeline "ocr" {
       scale = module.canvas.scale
     }
     batches    = [1, 2]
-    parameters = { threshold = 0.3, score = 0.6, grow = 1.5 }
+    parameters = { threshold = 0.3, score = 0.6, grow = 1.5, max = 60 }
   }
 
   # Every line, squeezed, for the network that tells which way is up.
@@ -169,7 +169,7 @@ pipeline "ocr" {
     model   = "${var.models}/ch_ppocr_mobile_v2.0_cls_infer.onnx"
     engine  = "onnxruntime"
     inputs  = { x = module.strips.lines }
-    fanout  = var.lines
+    fanout  = { mean = var.lines, max = 60 }
     batches = [1, 4, 8, 16]
   }
 
@@ -198,7 +198,7 @@ pipeline "ocr" {
     model   = "${var.models}/ch_PP-OCRv4_rec_infer.onnx"
     engine  = "onnxruntime"
     inputs  = { x = module.lines.lines }
-    fanout  = var.lines
+    fanout  = { mean = var.lines, max = 60 }
     batches = [1, 2]
   }
 
