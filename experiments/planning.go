@@ -45,7 +45,7 @@ func planningFigures() []Figure {
 			Layout: Layout{Down: []string{Metric}, Across: []string{System}}, Run: probes},
 		{ID: "planning/bursts", Title: "What crops that come at once cost, by their number and the objective", Seconds: 5,
 			Layout: Layout{Down: []string{"objective", "crops"}, Across: []string{Metric, System}}, Run: cropCosts,
-			Picture: &Picture{Metric: "cost", Panel: []string{"objective"}, X: "crops", LogX: true}},
+			Picture: &Picture{Metric: "cost", Panel: []string{"objective"}, X: "crops", LogX: true, LogY: true}},
 		{ID: "planning/growth", Title: "Solve time over the number of modules, 10 kinds of hardware, 16 batch sizes", Seconds: 120,
 			Layout: Layout{Down: []string{"modules"}, Across: []string{System}}, Run: growth,
 			Picture: &Picture{Metric: "solve time", Panel: []string{"cost_model"}, X: "modules", LogX: true, LogY: true,

@@ -198,8 +198,10 @@ func (p *Pipeline) Bursts() map[string]int {
 	if scopes == nil {
 		return nil
 	}
-	for name, scope := range scopes {
-		if m := g.Module(name); !m.Scatter {
+	for i := range p.Modules {
+		name := p.Modules[i].Name
+		scope := scopes[name]
+		if m := &p.Modules[i]; !m.Scatter {
 			scope = append(slices.Clone(scope), name) // a fan-out that was filled in by hand
 		}
 		most := 1
