@@ -51,7 +51,7 @@ func (g Regime) Workloads(seed uint64, n int) ([]Workload, error) {
 		if err != nil {
 			return nil, fmt.Errorf("suite: workload %d: %w", i, err)
 		}
-		w.ID = i
+		w.ID, w.Problem.Pipeline.Attainment = i, pipelines.NoAttainment // the papers count fan-outs by their mean rate
 		all = append(all, w)
 	}
 	return all, nil

@@ -41,7 +41,7 @@ func (p *Pipeline) Target() float64 {
 
 // ProvesEvery reports whether a plan may promise something to every request: they come evenly,
 // no module gets more than so many items of one, and no attainment is asked for of fan-outs that
-// vary.
+// vary. Where none at all is asked for, NoAttainment, items count by their mean rate.
 func (p *Pipeline) ProvesEvery() bool {
 	kind, _, _, err := SplitArrivals(p.Arrivals)
 	if err != nil || kind != ArrivalsEven {
@@ -50,7 +50,7 @@ func (p *Pipeline) ProvesEvery() bool {
 	most := p.Bursts()
 	for i := range p.Modules {
 		m := &p.Modules[i]
-		if most[m.Name] == 0 || m.Rate > 0 && math.Abs(m.Rate-float64(most[m.Name])*p.Rate) > 1e-9*m.Rate {
+		if most[m.Name] == 0 || most[m.Name] > 1 && p.Attainment < 0 || m.Rate > 0 && math.Abs(m.Rate-float64(most[m.Name])*p.Rate) > 1e-9*m.Rate {
 			return false
 		}
 	}

@@ -59,6 +59,7 @@ func everything() *metrics.Metrics {
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Size: 4, Compute: time.Millisecond})
 	o.BatchEnd(gateway.BatchInfo{Pipeline: "p", Module: "m", Err: &wire.Error{Code: wire.CodeUnavailable}})
 	o.Dropped(gateway.DropInfo{Pipeline: "p", Module: "m", Reason: "late"})
+	o.Exceeded(gateway.ExceedInfo{Pipeline: "p", Module: "m"})
 	o.CallEnd(gateway.CallInfo{Function: "f", Group: "2 GB GPU", Ran: true, Cold: true, Again: 1, Billed: time.Second, Cost: 0.5})
 	return m
 }

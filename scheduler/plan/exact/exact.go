@@ -103,6 +103,11 @@ func newProblem(ready *plan.Prepared, start func(*plan.Prepared) ([]time.Duratio
 	return p
 }
 
+// bursts reports whether items come to some module in bursts.
+func (p *problem) bursts() bool {
+	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return m.Bursts.Items > 0 && m.Rate > 0 })
+}
+
 func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared }
 
 func (p *problem) checkPath() error { return p.CheckPath(p.Fastest(), false) }
@@ -179,6 +184,9 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 		sets[i] = set
 	}
 	split.Reassign(p.Prepared, sets, false, p.solve)
+	if p.bursts() {
+		return p.write(sets, plan.Worsts(sets)), nil
+	}
 	p.DistributeSlack(sets)
 	budgets = p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO)
 	if p.own != nil {
@@ -309,11 +317,12 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		phased := slices.ContainsFunc(best.bins, func(b bin) bool { return b.inPhase && best.parts[b.parts[0]].pipeline == i })
-		if !phased && p.DistributeSlack(sets[i]) {
-			budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
+		if !p.bursts() {
+			if p.DistributeSlack(sets[i]) {
+				budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
+			}
+			p.own.UseLeast(sets[i], budgets)
 		}
-		p.own.UseLeast(sets[i], budgets)
 		plans[i] = p.write(sets[i], budgets)
 		for k := range devices {
 			if users[k][i] {

@@ -188,7 +188,7 @@ func (b *bin) cost() float64 {
 // when it cannot.
 func (p *assignment) option(kind int, deadline, longest time.Duration) (best option, ok bool) {
 	for i := range p.choices[kind] {
-		if c := &p.choices[kind][i]; c.blocks() <= longest {
+		if c := &p.choices[kind][i]; c.blocks() <= longest || c.burst != nil {
 			if w, can := p.run(c, deadline); can && (!ok || w.use < best.use) {
 				best, ok = w, true
 			}
@@ -364,12 +364,14 @@ func between(h sharedKind, members []int, parts []assignment) (low, high time.Du
 		if shortest == 0 {
 			return 0, 0, false
 		}
-		if low, high = plan.SaturatingAdd(low, shortest), min(high, parts[i].budget); parts[i].items > 0 {
+		low, high = plan.SaturatingAdd(low, shortest), min(high, parts[i].budget)
+		if parts[i].items > 0 {
 			bursts = true
+		} else {
+			longest = max(longest, shortest)
 		}
-		longest = max(longest, shortest)
 	}
-	if bursts { // who is due sooner waits for one batch of a burst, and not for all others
+	if bursts { // who is due sooner waits for one batch of a burst at the most, and not for all others
 		low = longest
 	}
 	return low, high, low < high
@@ -380,6 +382,9 @@ func between(h sharedKind, members []int, parts []assignment) (low, high time.Du
 func dues(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment, low, high time.Duration) (list []time.Duration) {
 	sums := 1
 	for _, i := range members {
+		if parts[i].items > 0 { // whose deadline is given, and which others need not wait for
+			return deadlines(max(1, low), high)
+		}
 		if sums *= len(parts[i].choices[h.index]); sums > mostDeadlines || held != nil {
 			return deadlines(low, high)
 		}

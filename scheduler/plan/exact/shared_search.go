@@ -314,7 +314,45 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	for seed := uint64(2); seed <= mostSeeds && !done() && !s.halted(); seed++ {
 		better(s.walk(best, splits, certain, seed))
 	}
-	return best, bounds, total
+	return s.shorten(best), bounds, total
+}
+
+// shorten shortens the budgets of pipelines with bursts as far as that costs nothing, and uses
+// no more of devices. Their items
+// start when their virtual arrival comes, however soon the modules above are done: what is left
+// of the objective is worth most at its end.
+func (s *packer) shorten(best *packing) *packing {
+	const steps = 8 // of one bisection
+	for i, p := range s.problems {
+		if !p.bursts() {
+			continue
+		}
+		for k, m := range p.Modules {
+			low, high := m.Fastest(), best.budgets[i][k]
+			for n := 0; n < steps && high-low > 1 && !s.halted(); n++ {
+				budgets := slices.Clone(best.budgets)
+				budgets[i] = slices.Clone(budgets[i])
+				budgets[i][k] = low + (high-low)/2
+				if n == 0 {
+					budgets[i][k] = low + 2
+				}
+				if other := s.within(budgets); other != nil && !plan.Cheaper(best.weight, other.weight) && !plan.Cheaper(best.uses(), other.uses()) {
+					best, high = other, budgets[i][k]
+				} else {
+					low = budgets[i][k]
+				}
+			}
+		}
+	}
+	return best
+}
+
+// uses is the weight of what is used of shared devices.
+func (p *packing) uses() (sum float64) {
+	for i := range p.bins {
+		sum += p.bins[i].use * p.bins[i].kind.weight
+	}
+	return sum
 }
 
 // promising are the packings to begin with that cost least, those nearest to having a
