@@ -151,10 +151,16 @@ func emulatedFolder(t *testing.T, others ...string) string {
 	return emulatedFile
 }
 
-// untimed is the plan of a pipeline without how long it took to find.
+// untimed is the plan of a pipeline without how long it took to find, and by which dispatch it was
+// simulated.
 func untimed(p *scheduler.Plan) plan.Plan {
 	one := *p.Pipeline
 	one.SolveTime = 0
+	if one.Expected != nil {
+		expected := *one.Expected
+		expected.Dispatch = ""
+		one.Expected = &expected
+	}
 	return one
 }
 
