@@ -80,8 +80,7 @@ func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group
 			spread = plan.ToDuration(float64(planned.Burst) / planned.Rate)
 		}
 		all = append(all, tc.Group{
-			Spread: spread,
-			Batch:  g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline, Items: g.Items,
+			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline, Items: g.Items, Spread: spread,
 			Durations: Durations(declared, g.Hardware, g.Batch, g.Concurrency, g.Duration),
 		})
 	}

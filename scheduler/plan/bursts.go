@@ -21,21 +21,31 @@ func (m *ModuleProblem) InBursts(c *Config, n int) (unmixed, shaped float64) {
 	return unmixed, c.Duration.Seconds() + wait + m.Bursts.Shaped()
 }
 
+// BurstGroup is what n devices with c run of each burst: so many items, in batches that are
+// collected in the instant in which it comes.
+func (m *ModuleProblem) BurstGroup(c Config, n, items int, worst time.Duration) Allocation {
+	rate := m.Rate * (float64(items) / float64(m.Bursts.Items))
+	return Allocation{
+		Config: c, Machines: float64(n), Rate: rate, Collect: rate, Items: items,
+		Period: ToDuration(m.Bursts.Gap), Window: ToDuration(LeastWindow), Worst: worst,
+	}
+}
+
 // Batches is how many batches hold so many items.
 func Batches(items, batch int) int { return (items + batch - 1) / max(1, batch) }
 
-// maxDevices bounds the devices of one group.
-const maxDevices = 1e9
+// MaxDevices bounds the devices of one group.
+const MaxDevices = 1e9
 
 // DevicesForBursts is the least number of devices with c for which a latency of the module's
 // bursts keeps the budget, of devices that latency says; false where no number does.
 func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latency func(n int) float64) (int, bool) {
 	fits := func(n int) bool { return latency(n) <= budget.Seconds()*(1+RateTolerance) }
 	high := Batches(Batches(m.Bursts.Items, c.Batch), c.Concurrency)
-	if overlaps := math.Ceil(c.Duration.Seconds() / m.Bursts.Gap); overlaps*float64(high) < maxDevices {
+	if overlaps := math.Ceil(c.Duration.Seconds() / m.Bursts.Gap); overlaps*float64(high) < MaxDevices {
 		high *= int(max(1, overlaps)) // every batch finds a device
 	}
-	if high > maxDevices || !fits(high) {
+	if high > MaxDevices || !fits(high) {
 		return 0, false
 	}
 	low := 0

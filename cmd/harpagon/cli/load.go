@@ -133,7 +133,7 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	f.options.Pipeline = pipeline
 	if recorded, _ := f.options.Arrivals.Recorded(); f.options.Rate == 0 && f.options.Callers == 0 && recorded == 0 {
 		if f.options.Rate = m.Rate; m.Rate <= 0 {
-			return fmt.Errorf("server tells no rate that %s is planned for; pass --rate, as in --rate 10", pipeline)
+			return fmt.Errorf("server reports no rate that %s is planned for; pass --rate, as in --rate 10", pipeline)
 		}
 	}
 	if f.options.SLO, err = f.objective(pipeline, m.SLO); err != nil {

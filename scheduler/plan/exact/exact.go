@@ -90,11 +90,12 @@ type problem struct {
 	declared       *plan.Prepared // as it was asked
 	steps          []colocated    // by module; the zero value for modules that are not
 	own            *wholeProblem  // on devices of its own; nil under the proportional cost model
+	proves         bool           // something may be promised to every request
 	start          func(*plan.Prepared) ([]time.Duration, bool)
 }
 
 func newProblem(ready *plan.Prepared, start func(*plan.Prepared) ([]time.Duration, bool)) *problem {
-	p := &problem{Prepared: ready, declared: ready, steps: make([]colocated, len(ready.Modules)), start: start}
+	p := &problem{Prepared: ready, declared: ready, steps: make([]colocated, len(ready.Modules)), proves: ready.Pipeline.ProvesEvery(), start: start}
 	if ready.Options.CostModel == plan.CostProportional {
 		return p
 	}
@@ -342,7 +343,7 @@ func (s *packer) plans(best *packing) []plan.Plan {
 func (s *packer) unproven(plans []plan.Plan, together []bool) {
 	known := true
 	for i, shares := range together {
-		known = known && (!shares || s.problems[i].Pipeline.ProvesEvery())
+		known = known && (!shares || s.problems[i].proves)
 	}
 	for i, shares := range together {
 		if shares && !known {

@@ -75,7 +75,7 @@ func (s *packer) division(budgets allBudgets, pipeline, module int, by division)
 	if !d.known {
 		d.known = true
 		d.part, d.ok = s.divide(pipeline, module, budgets[pipeline][module], by)
-		if s.problems[pipeline].Modules[module].Rate > 0 {
+		if s.problems[pipeline].bursts() {
 			d.part.offset = s.problems[pipeline].offset(budgets[pipeline], module)
 		}
 	}

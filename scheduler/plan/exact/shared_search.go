@@ -186,7 +186,7 @@ func (s *packer) ownBursts(p *assignment, g member) {
 		return
 	}
 	worst := w.Bursts.Unmixed(plan.Batches(items, g.Batch), g.n*g.Concurrency, g.Duration.Seconds()) + plan.LeastWindow
-	own := w.burstGroup(g, items, plan.ToDuration(worst))
+	own := w.BurstGroup(g.Config, g.n, items, plan.ToDuration(worst))
 	p.dedicated, p.items, p.residual = []plan.Allocation{own}, p.items-items, p.residual-own.Rate
 }
 

@@ -104,24 +104,15 @@ func (w *wholeModule) dividedBursts(m *mixture) plan.Schedule {
 			continue
 		}
 		left -= items
-		set.Allocations = append(set.Allocations, w.burstGroup(g, items, m.sound))
+		set.Allocations = append(set.Allocations, w.BurstGroup(g.Config, g.n, items, m.sound))
 	}
 	return set
-}
-
-// burstGroup is what devices of a module's own run of each burst.
-func (w *wholeModule) burstGroup(g member, items int, worst time.Duration) plan.Allocation {
-	rate := float64(items) / w.Bursts.Gap
-	return plan.Allocation{
-		Config: g.Config, Machines: float64(g.n), Rate: rate, Collect: rate, Items: items,
-		Period: plan.ToDuration(w.Bursts.Gap), Window: plan.ToDuration(plan.LeastWindow), Worst: worst,
-	}
 }
 
 // oneKindInBursts is the schedule of one group.
 func (w *wholeModule) oneKindInBursts(g member, budget time.Duration) plan.Schedule {
 	unmixed, _ := w.InBursts(&g.Config, g.n)
-	a := w.burstGroup(g, w.Bursts.Items, plan.ToDuration(unmixed))
+	a := w.BurstGroup(g.Config, g.n, w.Bursts.Items, plan.ToDuration(unmixed))
 	if shaped := plan.ToDuration(w.Bursts.Shaped()); a.Worst > budget {
 		period := min(plan.Collection(g.Batch, w.Rate), budget-shaped-g.Duration)
 		a.Items, a.Window, a.Period, a.Worst = 0, 0, period, g.Duration+period+shaped

@@ -156,7 +156,7 @@ func (w *wholeModule) singlesBy(limit float64, budget time.Duration, latency fun
 	var steps []split.Step
 	for _, k := range w.kinds {
 		first := math.Ceil(1/k.serves(w.ModuleProblem, budget.Seconds()) - plan.RateTolerance)
-		if !(first < maxDevices) {
+		if !(first < plan.MaxDevices) {
 			continue
 		}
 		for n := int(math.Max(1, first)); float64(n)*k.weight <= limit*(1+plan.CostTolerance) && (k.count == 0 || n <= k.count); n++ {
@@ -344,11 +344,8 @@ func devicesNeeded(c *plan.Config, m *plan.ModuleProblem, budget time.Duration) 
 		return 0, false
 	}
 	n := math.Ceil(c.Interval()/m.Period(c, window) - plan.RateTolerance)
-	return int(math.Max(1, n)), n < maxDevices
+	return int(math.Max(1, n)), n < plan.MaxDevices
 }
-
-// maxDevices bounds the devices of one group.
-const maxDevices = 1e9
 
 // UseLeast gives modules that run on whole devices of one kind the configuration that
 // uses these least within the module's budget, among those whose batches are short in

@@ -387,10 +387,9 @@ func cheapestForBursts(m *plan.ModuleProblem, budget time.Duration) (best plan.S
 		unmixed := func(n int) float64 { latency, _ := m.InBursts(&c, n); return latency }
 		if n, fits := m.DevicesForBursts(&c, budget, unmixed); fits {
 			charge := c.Interval() * float64(plan.Batches(m.Bursts.Items, c.Batch)) / m.Bursts.Gap
-			offer(plan.Allocation{
-				Config: c, Machines: float64(n), Rate: m.Rate, Collect: m.Rate, Items: m.Bursts.Items, Charge: charge,
-				Period: plan.ToDuration(m.Bursts.Gap), Window: plan.ToDuration(plan.LeastWindow), Worst: plan.ToDuration(unmixed(n)),
-			}, charge)
+			group := m.BurstGroup(c, n, m.Bursts.Items, plan.ToDuration(unmixed(n)))
+			group.Charge = charge
+			offer(group, charge)
 		}
 		if period := min(plan.Collection(c.Batch, m.Rate), budget-c.Duration-shaped); period > 0 {
 			rate := max(m.Rate, float64(c.Batch)/period.Seconds())
