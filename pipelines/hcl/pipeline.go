@@ -26,7 +26,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("arrivals", arrivals, func(p *pipelines.Pipeline) *string { return &p.Arrivals },
 			`how they come: '"poisson"' (default), as those of many people, '"even"', as those of a camera, '"gamma:SHAPE"', '"trace:FILE"' (requests in each second). Plans for other than even ones are simulated; see [simulating](simulating.md). 'harpagon load' has a flag of its own`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Arrivals != pipelines.ArrivalsPoisson }),
 		attr("attainment", attainment, func(p *pipelines.Pipeline) *float64 { return &p.Attainment },
-			`share of requests that is to finish in time, 0 to 1: capacity is added until a simulation of these arrivals attains it. 0.99 where 'arrivals' are not even and nothing is said; '0' asks for none`),
+			`share of requests that is to finish in time, 0 to 1: capacity is added until a simulation of these arrivals attains it. 0.99 where 'arrivals' are not even and nothing is said; '0' asks for none, and counts the items of a fan-out by their mean rate`),
 		attr("headroom", headroom, func(p *pipelines.Pipeline) **float64 { return &p.Headroom },
 			`share of the objective that plans leave free for what machines do besides: '"10%"', or '0.1'. Budgets add up to the objective less this; a request's own deadline stays the objective. Without it: nothing where all profiles are given, and at least '"10%"' where one was measured (see [planning](planning.md#headroom))`),
 		attr("dispatch", text, func(p *pipelines.Pipeline) *string { return &p.Dispatch },
