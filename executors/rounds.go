@@ -275,7 +275,7 @@ func (l RoundLimits) reached(runs []time.Duration, few int) bool {
 // smaller ones: pipelines.IsotonicPoints.
 const (
 	LowQuantile      = 0.25
-	HighQuantile     = 0.95
+	HighQuantile     = pipelines.MeasuredQuantile
 	ShortestDuration = time.Microsecond
 )
 

@@ -10,8 +10,8 @@ import (
 
 // What a plan keeps back where a declaration does not say.
 const (
-	// DefaultHeadroom is the share of the objective that is kept free at the least
-	// where durations were measured.
+	// DefaultHeadroom is the share of the objective that is kept free where durations
+	// were measured and plans do not count on their spread.
 	DefaultHeadroom = 0.1
 
 	// DefaultAttainment is the share of random arrivals that a plan is made for.
@@ -21,8 +21,9 @@ const (
 	// the arrivals are: attainment = 0 in HCL.
 	NoAttainment = -1.0
 
-	mostNoise    = 1.0 // times a duration, that headroom covers by default
-	slowestTwice = 2.0 // times the slowest path, that it leaves
+	// MeasuredQuantile is the share of measured runs that took at most Duration + Spread
+	// of a Point.
+	MeasuredQuantile = 0.95
 )
 
 // Target is the share of requests that the plan must finish within the SLO, by
@@ -58,93 +59,84 @@ func (p *Pipeline) ProvesEvery() bool {
 }
 
 // Kept is the share of the SLO that planning leaves free for what machines do
-// besides: the declared headroom. Without one it is 0 where all profiles are
-// given, and otherwise the larger of DefaultHeadroom and what the measured noise
-// says: when every batch takes the share s longer that one run in 20 takes longer
-// (Point.Spread), a plan for 1/(1+s) of the SLO still keeps it. Noise takes no
-// more than leaves twice the time of the slowest path, so that it does not make
-// an objective impossible.
+// besides: the declared headroom. Without one it is DefaultHeadroom where durations
+// were measured and plans do not count on their spread (see Quantile), and 0 otherwise.
 func (p *Pipeline) Kept() float64 {
-	if p.Headroom != nil {
+	switch {
+	case p.Headroom != nil:
 		return *p.Headroom
+	case p.Quantile() > 0 || !slices.ContainsFunc(p.Modules, func(m Module) bool { return m.measured() }):
+		return 0
 	}
-	if !slices.ContainsFunc(p.Modules, func(m Module) bool { return m.measured() }) {
+	return DefaultHeadroom
+}
+
+// Quantile is the share of measured runs that took no longer than planning counts for a
+// batch: MeasuredQuantile where a profile tells a spread, no headroom is declared, and the
+// objective leaves room for it; 0 where durations count as profiles state them.
+func (p *Pipeline) Quantile() float64 {
+	if p.Headroom != nil || !slices.ContainsFunc(p.Modules, func(m Module) bool { return m.spreads() }) {
 		return 0
 	}
 	quickest := make(map[string]time.Duration, len(p.Modules))
 	for i := range p.Modules {
 		quickest[p.Modules[i].Name] = p.Modules[i].quickest()
 	}
-	path, _, err := p.LongestPath(func(name string) time.Duration { return quickest[name] })
-	if err != nil {
-		return DefaultHeadroom
+	if _, need, err := p.LongestPath(func(name string) time.Duration { return quickest[name] }); err != nil || need > p.SLO {
+		return 0
 	}
-	along := make(map[string]bool, len(path))
-	for _, name := range path {
-		along[name] = true
-	}
-	longer, total := 0.0, 0.0
-	for i := range p.Modules {
-		if m := &p.Modules[i]; along[m.Name] {
-			longer += m.noise() * m.quickest().Seconds()
-			total += m.quickest().Seconds()
-		}
-	}
-	if !(longer > 0) || !(total > 0) {
-		return DefaultHeadroom
-	}
-	s := math.Min(longer/total, mostNoise)
-	possible := 1 - slowestTwice*total/p.SLO.Seconds()
-	return math.Max(DefaultHeadroom, math.Min(s/(1+s), possible))
+	return MeasuredQuantile
 }
 
-// Planned is the pipeline as it is planned: its objective less the headroom. The
-// requests' own deadline stays that of the SLO.
+// Planned is the pipeline as it is planned: its objective less the headroom, and its
+// profiles with the spreads that Quantile counts. The requests' own deadline stays that of
+// the SLO.
 func (p Pipeline) Planned() Pipeline {
-	kept := p.Kept()
-	none := 0.0
-	if kept > 0 && kept < 1 {
+	if kept := p.Kept(); kept > 0 && kept < 1 {
 		p.SLO = max(1, p.SLO-time.Duration(math.Round(kept*float64(p.SLO))))
 	}
+	if p.Quantile() > 0 {
+		p.Modules = slices.Clone(p.Modules)
+		for i := range p.Modules {
+			p.Modules[i].Profile.Points = Raised(p.Modules[i].Profile.Points)
+		}
+	}
+	none := 0.0
 	p.Headroom = &none
 	return p
+}
+
+// Raised are points whose durations count their spread: what MeasuredQuantile of all runs
+// took at most.
+func Raised(points []Point) []Point {
+	all := slices.Clone(points)
+	for i := range all {
+		all[i].Duration, all[i].Spread = all[i].Duration+all[i].Spread, 0
+	}
+	return all
+}
+
+// spreads reports whether the module's profile tells how durations vary.
+func (m *Module) spreads() bool {
+	return slices.ContainsFunc(m.Profile.Points, func(at Point) bool { return at.Spread > 0 })
 }
 
 // measured reports whether the module's profile was measured: it tells a spread, or
 // is not on file though there is something to measure.
 func (m *Module) measured() bool {
-	if len(m.Profile.Points) == 0 {
-		return false
-	}
-	spread := func(at Point) bool { return at.Spread > 0 }
 	runs := m.Model != "" || m.Function != "" || len(m.Command) > 0
-	return slices.ContainsFunc(m.Profile.Points, spread) || m.ProfileFile == "" && runs
+	return m.spreads() || len(m.Profile.Points) > 0 && m.ProfileFile == "" && runs
 }
 
-// quickest is the shortest duration of the profile, 0 without points.
+// quickest is the shortest duration of the profile, its spread counted; 0 without points.
 func (m *Module) quickest() time.Duration {
 	least := time.Duration(0)
 	for _, at := range m.Profile.Points {
-		if least == 0 || at.Duration < least {
-			least = at.Duration
+		if d := at.Duration + at.Spread; least == 0 || d < least {
+			least = d
 		}
 	}
 	return least
-}
-
-// noise is the median over the points of spread over duration.
-func (m *Module) noise() float64 {
-	var all []float64
-	for _, at := range m.Profile.Points {
-		if at.Duration > 0 {
-			all = append(all, float64(at.Spread)/float64(at.Duration))
-		}
-	}
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }
 
 // HeadroomHint is how a headroom is written, for errors.

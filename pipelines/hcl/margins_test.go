@@ -89,20 +89,27 @@ func TestKeptFollowsTheProfiles(t *testing.T) {
 	noisy := pipelines.Module{Name: "noisy", ProfileFile: "p.csv", Profile: at(10*time.Millisecond, 5*time.Millisecond)}
 	step := pipelines.Module{Name: "step", Function: "crop", Profile: at(time.Microsecond, time.Millisecond)}
 	for _, c := range []struct {
-		modules []pipelines.Module
-		want    float64
+		modules        []pipelines.Module
+		kept, quantile float64
 	}{
-		{[]pipelines.Module{given}, 0},
-		{[]pipelines.Module{calm}, pipelines.DefaultHeadroom},
-		{[]pipelines.Module{given, calm}, pipelines.DefaultHeadroom},
-		{[]pipelines.Module{noisy}, 1.0 / 3},
-		{[]pipelines.Module{given, step}, pipelines.DefaultHeadroom},
+		{[]pipelines.Module{given}, 0, 0},
+		{[]pipelines.Module{calm}, pipelines.DefaultHeadroom, 0},
+		{[]pipelines.Module{given, calm}, pipelines.DefaultHeadroom, 0},
+		{[]pipelines.Module{noisy}, 0, pipelines.MeasuredQuantile},
+		{[]pipelines.Module{given, step}, 0, pipelines.MeasuredQuantile},
 	} {
 		p := pipelines.Pipeline{SLO: time.Second, Modules: c.modules}
-		assert.InDelta(t, c.want, p.Kept(), 1e-9)
+		assert.Equal(t, c.kept, p.Kept())
+		assert.Equal(t, c.quantile, p.Quantile())
 	}
-	tight := pipelines.Pipeline{SLO: 25 * time.Millisecond, Modules: []pipelines.Module{noisy}}
-	assert.InDelta(t, 0.2, tight.Kept(), 1e-9, "twice the duration is left")
-	tight.SLO = 11 * time.Millisecond
-	assert.InDelta(t, pipelines.DefaultHeadroom, tight.Kept(), 1e-9)
+	p := pipelines.Pipeline{SLO: time.Second, Modules: []pipelines.Module{noisy}}
+	assert.Equal(t, 15*time.Millisecond, p.Planned().Modules[0].Profile.Points[0].Duration)
+	assert.Equal(t, 10*time.Millisecond, p.Modules[0].Profile.Points[0].Duration)
+	p.SLO = 11 * time.Millisecond
+	assert.Zero(t, p.Quantile(), "the objective leaves no room for it")
+	assert.Equal(t, pipelines.DefaultHeadroom, p.Kept())
+	declared := 0.2
+	p.SLO, p.Headroom = time.Second, &declared
+	assert.Zero(t, p.Quantile(), "what is declared holds")
+	assert.Equal(t, declared, p.Kept())
 }

@@ -28,7 +28,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("attainment", attainment, func(p *pipelines.Pipeline) *float64 { return &p.Attainment },
 			`share of requests that is to finish in time, 0 to 1: capacity is added until a simulation of these arrivals attains it. 0.99 where 'arrivals' are not even and nothing is said; '0' asks for none, and counts the items of a fan-out by their mean rate`),
 		attr("headroom", headroom, func(p *pipelines.Pipeline) **float64 { return &p.Headroom },
-			`share of the objective that plans leave free for what machines do besides: '"10%"', or '0.1'. Budgets add up to the objective less this; a request's own deadline stays the objective. Without it: nothing where all profiles are given, and at least '"10%"' where one was measured (see [planning](planning.md#headroom))`),
+			`share of the objective that plans leave free for what machines do besides: '"10%"', or '0.1'. Budgets add up to the objective less this; a request's own deadline stays the objective. With it, durations count as profiles state them; without it, as long as 95 % of measured runs took at most, where profiles tell their spread (see [planning](planning.md#headroom))`),
 		attr("dispatch", text, func(p *pipelines.Pipeline) *string { return &p.Dispatch },
 			`how batches are cut from the stream: `+firstIsDefault(pipelines.Dispatches(pipelines.KindPipeline))+`. The default keeps what plans promise; those of clusters go by deadlines; '"round-robin"' and '"round-robin:batches"' go by turns, for comparison. See [operating](operating.md#dispatch)`),
 		attr("accuracy", accuracy, func(p *pipelines.Pipeline) *float64 { return &p.Accuracy },

@@ -74,6 +74,10 @@ func (n *Node) Due(arrival, deadline, kept dispatch.Time) dispatch.Time {
 // order of the plan, with durations by batch size from the profile.
 func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group {
 	var all []tc.Group
+	var points []pipelines.Point
+	if declared != nil {
+		points = pipelines.Raised(declared.Profile.Points)
+	}
 	for _, g := range planned.Groups {
 		spread := time.Duration(0)
 		if planned.Burst > 0 && g.Items == 0 && !g.Rides {
@@ -81,7 +85,7 @@ func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group
 		}
 		all = append(all, tc.Group{
 			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline, Items: g.Items, Spread: spread,
-			Durations: Durations(declared, g.Hardware, g.Batch, g.Concurrency, g.Duration),
+			Durations: Durations(points, g.Hardware, g.Batch, g.Concurrency, g.Duration),
 		})
 	}
 	return all
@@ -89,17 +93,16 @@ func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group
 
 // Durations of batches of 1 to batch requests: each takes as long as the
 // smallest profiled batch that is at least as large, since engines pad, and at
-// most full, the time of a batch that is full. It is nil where there is no such
-// module or batch.
-func Durations(m *pipelines.Module, hardware string, batch, concurrency int, full time.Duration) []time.Duration {
-	if m == nil || batch < 1 {
+// most full, the time of a batch that is full. It is nil where there is no such batch.
+func Durations(points []pipelines.Point, hardware string, batch, concurrency int, full time.Duration) []time.Duration {
+	if batch < 1 {
 		return nil
 	}
 	out := make([]time.Duration, batch)
 	for n := range out {
 		out[n] = full
 		size := batch
-		for _, p := range m.Profile.Points {
+		for _, p := range points {
 			if p.Hardware == hardware && max(p.Concurrency, 1) == max(concurrency, 1) && p.Batch > n && p.Batch < size {
 				size, out[n] = p.Batch, min(p.Duration, full)
 			}
@@ -117,7 +120,7 @@ func DurationTable(m *pipelines.Module, hardware string) []time.Duration {
 			largest, full = p.Batch, p.Duration
 		}
 	}
-	return Durations(m, hardware, largest, 1, full)
+	return Durations(m.Profile.Points, hardware, largest, 1, full)
 }
 
 // LeastTime is the time of the quickest batch that the groups run; 0 for none.

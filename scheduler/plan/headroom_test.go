@@ -60,16 +60,36 @@ func TestHeadroomInTwoSteps(t *testing.T) {
 	assert.Contains(t, one.Describe(), "(25 %) free for what the machines do besides")
 }
 
-// A module alone has its whole SLO as budget, unless its profile was measured.
-func TestHeadroomByDefault(t *testing.T) {
+// A module alone has its whole SLO as budget, and its batches the durations that nearly all
+// measured runs kept, where the profile tells them.
+func TestDurationsCountTheirSpread(t *testing.T) {
 	p := plantest.OneKind(1, 50, 200*time.Millisecond, pipelines.Point{Batch: 4, Duration: 10 * time.Millisecond})
-	assert.Equal(t, p.Pipeline.SLO, policies.Solve(p, exactWhole).Modules[0].Budget)
+	p.Pipeline.Arrivals = pipelines.ArrivalsEven
+	given := policies.Solve(p, exactWhole)
+	assert.Equal(t, p.Pipeline.SLO, given.Modules[0].Budget)
+	assert.Zero(t, given.DurationQuantile)
+	assert.NotContains(t, given.Describe(), "measured runs")
 
-	p.Pipeline.Modules[0].Profile.Points[0].Spread = time.Millisecond / 2
-	assert.Equal(t, 180*time.Millisecond, policies.Solve(p, exactWhole).Modules[0].Budget, "a twentieth: 10 % is more")
+	p.Pipeline.Modules[0].Profile.Points[0].Spread = 5 * time.Millisecond
+	measured := policies.Solve(p, exactWhole)
+	assert.Equal(t, p.Pipeline.SLO, measured.Modules[0].Budget)
+	assert.Equal(t, 15*time.Millisecond, measured.Modules[0].Groups[0].Duration)
+	assert.Equal(t, plan.EveryRequest, measured.Proof)
+	assert.Equal(t, 0.95, measured.Covers.DurationQuantile)
+	assert.Contains(t, measured.Describe(), "counts for a batch what 95 % of measured runs took at most")
 
-	p.Pipeline.Modules[0].Profile.Points[0].Spread = 10 * time.Millisecond
-	assert.Equal(t, 100*time.Millisecond, policies.Solve(p, exactWhole).Modules[0].Budget, "twice as long")
+	p.Pipeline.SLO = 12 * time.Millisecond
+	tight := policies.Solve(p, exactWhole)
+	assert.Zero(t, tight.DurationQuantile, "15 ms are more than the objective")
+	assert.Equal(t, 1200*time.Microsecond, tight.Headroom, "a tenth is kept instead")
+
+	p.Pipeline.SLO, p.Pipeline.Rate = 200*time.Millisecond, 300
+	p.Hardware[0].Count = 1
+	overloaded := policies.Solve(p, exactWhole)
+	require.Equal(t, plan.Infeasible, overloaded.Status)
+	assert.Contains(t, overloaded.Reason, `durations are what 95 % of measured runs took at most; headroom = "0%"`)
+	p = p.Relaxed()
+	assert.Equal(t, plan.Optimal, policies.Solve(p, exactWhole).Status)
 }
 
 func TestHeadroomIsPartOfTheReason(t *testing.T) {

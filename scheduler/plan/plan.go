@@ -54,6 +54,11 @@ type Plan struct {
 	Headroom     time.Duration `json:"headroom_ms,omitempty"`
 	HeadroomCost *float64      `json:"headroom_cost,omitempty"`
 
+	// DurationQuantile is the share of measured runs that took no longer than durations
+	// count here; 0 where they count as profiles state them. See pipelines.Pipeline.Quantile.
+	// What that costs is part of HeadroomCost.
+	DurationQuantile float64 `json:"duration_quantile,omitempty"`
+
 	// Transfer is what the durations of all batches count for the way from a gateway to
 	// an executor and back; see Transferred. 0 leaves that to the margin that
 	// dispatchers keep anyway.
@@ -91,6 +96,8 @@ type Plan struct {
 type Covers struct {
 	Arrivals string `json:"arrivals"`
 	Burst    int    `json:"burst"` // items of a request that may come at once at a module
+
+	DurationQuantile float64 `json:"duration_quantile,omitempty"` // share of batches, by what was measured; see Plan
 }
 
 // Interruptions is what a plan on devices that are taken back must bear.
@@ -316,12 +323,17 @@ func (p Plan) colocated() (names []string) {
 	return names
 }
 
-// margin says what is kept of the objective, and what that costs.
+// margin says what is kept of the objective or counted for durations, and what that costs.
 func (p Plan) margin() string {
-	if p.Headroom <= 0 {
+	var text string
+	switch {
+	case p.DurationQuantile > 0:
+		text = fmt.Sprintf("counts for a batch what %s of measured runs took at most", quantity.Percent(p.DurationQuantile))
+	case p.Headroom > 0:
+		text = fmt.Sprintf("keeps %s of the SLO (%s) free for what the machines do besides", quantity.Duration(p.Headroom), quantity.Percent(p.Headroom.Seconds()/p.SLO.Seconds()))
+	default:
 		return ""
 	}
-	text := fmt.Sprintf("keeps %s of the SLO (%s) free for what the machines do besides", quantity.Duration(p.Headroom), quantity.Percent(p.Headroom.Seconds()/p.SLO.Seconds()))
 	switch {
 	case p.HeadroomCost == nil:
 	case *p.HeadroomCost > 0:

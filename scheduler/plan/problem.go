@@ -215,12 +215,13 @@ func checkModule(m *pipelines.Module) error {
 func finite(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
 
 // Headroom: a plan is made for the objective less the share that the pipeline
-// keeps for what machines do besides (pipelines.Pipeline.Kept). Its budgets add
+// keeps for what machines do besides (pipelines.Pipeline.Kept), or with durations
+// that few of the measured runs took longer than (Quantile). Its budgets add
 // up to that; the deadline of requests stays the objective. Every entry of the
 // package plans the tightened problem and writes the objective as declared.
 
 // tightened is the problem as it is planned: without headroom, for what it
-// leaves of the objective.
+// leaves of the objective, and with durations that count their spread.
 func (p Problem) tightened() Problem {
 	p.Pipeline = p.Pipeline.Planned()
 	return p
@@ -230,15 +231,21 @@ func (p Problem) tightened() Problem {
 func (p *Plan) keep(declared *Problem) {
 	p.Headroom = declared.Pipeline.SLO - declared.tightened().Pipeline.SLO
 	p.SLO = declared.Pipeline.SLO
-	if p.Headroom > 0 && p.Status == Infeasible && p.Reason != "" {
+	if p.DurationQuantile = declared.Pipeline.Quantile(); p.Covers != nil {
+		p.Covers.DurationQuantile = p.DurationQuantile
+	}
+	if p.Status == Infeasible && p.Reason != "" {
 		p.Reason += declared.less()
 	}
 }
 
-// less explains an objective that is shorter than the declared one.
+// less explains an objective that is shorter, or durations that are longer, than declared.
 func (p *Problem) less() string {
 	kept := p.Pipeline.SLO - p.tightened().Pipeline.SLO
-	if kept <= 0 {
+	switch quantile := p.Pipeline.Quantile(); {
+	case quantile > 0:
+		return " (durations are what " + quantity.Percent(quantile) + ` of measured runs took at most; headroom = "0%" counts those that profiles state)`
+	case kept <= 0:
 		return ""
 	}
 	return " (the SLO of " + quantity.Duration(p.Pipeline.SLO) + " less a headroom of " + quantity.Duration(kept) + ")"
@@ -255,8 +262,11 @@ func (p *Problem) explained(err error) error {
 	return err
 }
 
-// Relaxed is the problem without headroom: what it would cost otherwise tells
-// what the margin costs.
+// HasMargin reports whether the plan keeps anything for what machines do besides.
+func (p *Plan) HasMargin() bool { return p.Headroom > 0 || p.DurationQuantile > 0 }
+
+// Relaxed is the problem without headroom, and with durations as profiles state them:
+// what it would cost otherwise tells what the margin costs.
 func (p Problem) Relaxed() Problem {
 	none := 0.0
 	p.Pipeline.Headroom = &none

@@ -144,7 +144,7 @@ func simulated(p *pipelines.Pipeline) bool {
 // margin writes what the headroom of a plan costs: cost is what the plan for even
 // arrivals costs.
 func margin(p plan.Problem, o Options, out *plan.Plan, cost float64) {
-	if out.Headroom <= 0 || out.Status == plan.Infeasible {
+	if !out.HasMargin() || out.Status == plan.Infeasible {
 		return
 	}
 	if without := policies.Solve(p.Relaxed(), o.Options); without.Status != plan.Infeasible {
@@ -167,13 +167,13 @@ func margins(problems []plan.Problem, o Options, plans []plan.Plan) {
 	relaxed := make([]plan.Problem, len(problems))
 	kept := false
 	for i, p := range problems {
-		relaxed[i], kept = p.Relaxed(), kept || plans[i].Headroom > 0
+		relaxed[i], kept = p.Relaxed(), kept || plans[i].HasMargin()
 	}
 	if !kept {
 		return
 	}
 	for i, without := range policies.SolveAll(relaxed, o.Options) {
-		if plans[i].Headroom > 0 && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
+		if plans[i].HasMargin() && plans[i].Status != plan.Infeasible && without.Status != plan.Infeasible {
 			more := extraCost(plans[i].Cost, without.Cost)
 			plans[i].HeadroomCost = &more
 		}
