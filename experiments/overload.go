@@ -145,7 +145,7 @@ func overloadFigures() []Figure {
 		Layout: Layout{Down: []string{System}, Across: []string{"load"}}, Run: runOverload,
 		Picture: &Picture{Metric: "goodput in capacities", Panel: []string{"arrivals", "devices"}, X: "load", LogX: true,
 			Footer: "Simulated; the first 20 workloads of the suite, durations with a coefficient of variation of 0.3. Capacity is the highest goodput of a plan at 0.8 to 3 times its rate."},
-	}, dropping()}
+	}, dropping(), overFanout()}
 }
 
 func runOverload(ctx context.Context, e *Env) (Result, error) {

@@ -16,10 +16,10 @@ import (
 //
 //   - Where others on the device have made promises: as in early.go.
 //
-//   - On devices of its own, where executors could not keep up with batches so
-//     small: at the measured rate T, batches of k keep T·d(k)/k of n executors
-//     busy. Beyond freeShare of them a batch waits, as the schedule of the plan
-//     has it (canSpare), so that executors take turns and batches fill.
+//   - On devices of its own, where a full batch does more: at the measured rate T
+//     the b-k that are missing take (b-k)/T to come, and k/d(k) is less than
+//     b/(d(b) + (b-k)/T). Then a batch waits, as the schedule of the plan has it
+//     (canSpare), so that executors take turns and batches fill.
 //
 // How long a batch will take is judged by what batches have lately taken. A first
 // request that would hold its batch below freeKeep of what it could be is given
@@ -28,7 +28,6 @@ import (
 // be late, and holds no more than what is in time with freeSure of them, as long as that is
 // freeKeep of what it could be: what ends late has been computed in vain everywhere.
 const (
-	freeShare = 0.7
 	freeKeep  = 0.5
 	freeClose = 2.0
 	freeSure  = 1.5
@@ -80,7 +79,7 @@ func (p *tc) takeFree(at int32) bool {
 		if !p.turn(g, p.next(g, drop), p.lately(g, size)) {
 			return false
 		}
-	case g.Closed == 0 && !p.keepsUp(g, size) && !p.canSpare(at, p.Now+g.Durations[size-1], size >= g.Queue.N):
+	case g.Closed == 0 && !p.servesAsMuch(g, size) && !p.canSpare(at, p.Now+g.Durations[size-1], size >= g.Queue.N):
 		return false
 	}
 	for range drop {
@@ -92,13 +91,13 @@ func (p *tc) takeFree(at int32) bool {
 
 // evenly is how many of a batch of that size to start on one of several idle executors,
 // where so many wait: no more than its even part, as smaller batches take less time and the
-// others would idle. Where executors could not keep up with batches so small, and the
+// others would idle. Where a full batch does more (servesAsMuch), and the
 // schedule of the plan needs this one before, the batch stays as it is.
 func (p *tc) evenly(at int32, size, waiting int) int {
 	g := &p.Groups[at]
 	n := len(g.Idle)
 	part := (waiting + n - 1) / n
-	if g.Shared || part >= size || !p.keepsUp(g, part) && !p.canSpare(at, p.Now+g.Durations[part-1], false) {
+	if g.Shared || part >= size || !p.servesAsMuch(g, part) && !p.canSpare(at, p.Now+g.Durations[part-1], false) {
 		return size
 	}
 	return part
@@ -169,21 +168,20 @@ func (p *tc) take(g *group, size int, end dispatch.Time) {
 	}
 }
 
-// keepsUp reports whether the executors that are up could serve the measured rate
-// in batches of that size.
-func (p *tc) keepsUp(g *group, size int) bool {
-	ups := 0
-	for i := range p.Groups {
-		ups += p.Groups[i].Ups
+// servesAsMuch reports whether an executor serves as much by a batch of that size now as by
+// waiting for a full one at the measured rate.
+func (p *tc) servesAsMuch(g *group, size int) bool {
+	if p.Meter.Rate <= 0 {
+		return true
 	}
-	busy := p.Meter.Rate * g.Pace.Of(p.Now, g.Durations[size-1]).Seconds() / float64(size)
-	return busy <= freeShare*float64(ups)
+	waits := float64(g.Batch-size) / p.Meter.Rate
+	return float64(size)*(g.Pace.Of(p.Now, g.Durations[g.Batch-1]).Seconds()+waits) >= float64(g.Batch)*g.Pace.Of(p.Now, g.Durations[size-1]).Seconds()
 }
 
 // Stealing: with free starts, an idle executor on a device of its own takes what waits for
 // busy executors of other groups, too, where it is done no later than there: batches that
 // are closed, and what others still collect as far as there is room in a batch of its own
-// that is due, or executors could keep up with batches so small. The schedules of a plan
+// that is due, or a full batch would do no more. The schedules of a plan
 // divide the stream by what profiles say: where batches take longer, one group falls behind
 // while another runs small batches, or none.
 
@@ -215,7 +213,7 @@ func (p *tc) stealable(g *group, from int32) int {
 	o := &p.Groups[from]
 	own := g.Queue.N
 	n := min(g.Batch-own, o.Queue.N)
-	if n > o.Closed && g.Closed == 0 && !p.keepsUp(g, own+n) {
+	if n > o.Closed && g.Closed == 0 && !p.servesAsMuch(g, own+n) {
 		n = o.Closed
 	}
 	there := p.soonest(from) + p.lately(o, min(o.Batch, o.Queue.N))

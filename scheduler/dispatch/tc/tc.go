@@ -77,8 +77,7 @@ const (
 
 	// EarlyAlways has an idle executor take what waits, for plans that promise
 	// nothing to the single request (random arrivals, fan-out). Batches are held
-	// back only on executors that could not keep up with batches so small (see
-	// free_starts.go). Whether a request can be in time is judged by what batches have
+	// back only where a full batch serves more (see free_starts.go). Whether a request can be in time is judged by what batches have
 	// lately taken, not by their profile.
 	EarlyAlways
 )
