@@ -55,7 +55,7 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 			if port.Typical != nil && len(port.Typical) == len(declared) {
 				port.Shape = slices.Clone(port.Typical)
 			}
-			if m.Gathers(b, scopes) {
+			if m.Gathers(b, b.From, scopes) {
 				first := int64(-1)
 				if most[b.From.Module] == 1 { // of a condition
 					first = 1

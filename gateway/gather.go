@@ -149,7 +149,7 @@ func (n *Node) splits(j int, t *wire.Tensor) bool {
 	if in.From == nil {
 		return in.varies
 	}
-	if in.From.Scope != n.common {
+	if in.From.Scope != n.common && in.Or == nil {
 		return true // gathered
 	}
 	if sig := in.From.Module.Signature(); sig != nil {

@@ -79,8 +79,9 @@ type Node struct {
 // Input is one bound input of a node.
 type Input struct {
 	Name string
-	From *Node // nil for an input of the pipeline
-	Port int   // index into From.Outs, or into Graph.Inputs
+	From *Node  // nil for an input of the pipeline
+	Port int    // index into From.Outs, or into Graph.Inputs
+	Or   *Input // where From is of a branch that did not run; nil for what always comes
 
 	varies bool // of an input of the pipeline: its first dimension
 }
@@ -170,6 +171,13 @@ func (g *Graph) bind(n *Node, declared *pipelines.Module) error {
 		if from == nil {
 			shape := g.Inputs[port].Shape
 			in.varies = len(shape) > 0 && shape[0] < 0
+		}
+		if b.IsMerge() {
+			or, port, err := g.resolve(b.Or)
+			if err != nil {
+				return err
+			}
+			in.Or = &Input{Name: b.Name, From: or, Port: port}
 		}
 		n.Inputs = append(n.Inputs, in)
 	}

@@ -311,17 +311,30 @@ func (r *Request) gatherInputs(n *Node, frame int32) ([]wire.Tensor, *wire.Error
 		return r.Inputs, nil // its module takes what the request brings
 	}
 	inputs := make([]wire.Tensor, len(n.Inputs))
-	for j, in := range n.Inputs {
+	for j := range n.Inputs {
+		in, at := &n.Inputs[j], frame
 		if in.From == nil {
 			inputs[j] = r.Inputs[in.Port]
 			continue
 		}
+		if in.Or != nil {
+			in, at = r.branch(in, frame)
+		}
 		var err *wire.Error
-		if inputs[j], err = r.collect(in.From, in.Port, frame, n, in.Name); err != nil {
+		if inputs[j], err = r.collect(in.From, in.Port, at, n, in.Name); err != nil {
 			return nil, err
 		}
 	}
 	return inputs, nil
+}
+
+// branch is that of the two that feed an input which ran in a frame, and its own frame there.
+func (r *Request) branch(in *Input, frame int32) (*Input, int32) {
+	if first, n := r.flow.Below(in.From.index, frame); n > 0 {
+		return in, first
+	}
+	first, _ := r.flow.Below(in.Or.From.index, frame) // one of the two has run
+	return in.Or, first
 }
 
 // divide gives the inputs of every item of a node that scatters, one after the other: as many as

@@ -127,8 +127,9 @@ func TestConditions(t *testing.T) {
 			share(pipelines.Module{Name: "yes", Inputs: []pipelines.Binding{bind("x", "gate", "x")}}, false),
 			share(pipelines.Module{Name: "no", Inputs: []pipelines.Binding{bind("x", "gate", "x")}}, true),
 			{Name: "either", Inputs: []pipelines.Binding{bind("n", "yes", "y"), bind("rows", "no", "y")}},
+			{Name: "one", Inputs: []pipelines.Binding{{Name: "x", From: ref("yes", "y"), Or: ref("no", "y")}}},
 		},
-		Outputs: []pipelines.Output{{Name: "yes", From: ref("yes", "y")}, {Name: "no", From: ref("no", "y")}, {Name: "either", From: ref("either", "text")}},
+		Outputs: []pipelines.Output{{Name: "one", From: ref("one", "y")}, {Name: "yes", From: ref("yes", "y")}, {Name: "no", From: ref("no", "y")}, {Name: "either", From: ref("either", "text")}},
 	}
 	odd := kind{ // whether the second is odd
 		sig: pipelines.Signature{Inputs: []pipelines.Port{port("x", "FP32", 2)}, Outputs: []pipelines.Port{port("x", "FP32", 2), port("y", "FP32")}},
@@ -136,7 +137,7 @@ func TestConditions(t *testing.T) {
 			return []wire.Tensor{in[0], wire.FromFloat32([]float32{float32(int(floats(in[0])[1]) % 2)}).Reshape()}
 		},
 	}
-	specs := map[string]spec{"spread": {kind: spread}, "gate": {kind: odd}, "yes": {kind: addOne}, "no": {kind: addOne}, "either": {kind: count}}
+	specs := map[string]spec{"spread": {kind: spread}, "gate": {kind: odd}, "yes": {kind: addOne}, "no": {kind: addOne}, "either": {kind: count}, "one": {kind: addOne}}
 	g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
 	defer stop(g, workers)
 	for k, want := range map[int][2][]float32{0: {{}, {}}, 1: {{}, {8, 1}}, 4: {{8, 2, 8, 4}, {8, 1, 8, 3}}} {
@@ -148,6 +149,11 @@ func TestConditions(t *testing.T) {
 		text, err := out["either"].Strings()
 		require.NoError(t, err)
 		require.Equal(t, []string{"[1 2]", "[0 2]", "[1 2]", "[0 2]"}[:k], text, "joined for every row")
+		one := []float32{}
+		for i := range k {
+			one = append(one, 9, float32(i+2))
+		}
+		require.Equal(t, one, floats(out["one"]), "what has run, as it is")
 		requireSum(t, resp)
 	}
 }

@@ -303,9 +303,10 @@ func (v *validator) module(p *Pipeline, m *Module, path string) {
 	}
 	for _, in := range m.Inputs {
 		at := path + ".inputs." + in.Name
-		if !in.IsConstant() {
-			v.reference(p, in.From, at)
-		} else {
+		for _, from := range in.Sources() {
+			v.reference(p, from, at)
+		}
+		if in.IsConstant() {
 			v.plainConstant(p, in.Value, at)
 		}
 	}
@@ -445,7 +446,7 @@ func (v *validator) order(p *Pipeline, path string) bool {
 	for i := 1; i < len(cycle.Path); i++ {
 		from, to := cycle.Path[i-1], cycle.Path[i]
 		for _, in := range v.g.Module(to).Inputs {
-			if in.From.Module == from {
+			if slices.ContainsFunc(in.Sources(), func(r Ref) bool { return r.Module == from }) {
 				v.errorf(path+".module."+to+".inputs."+in.Name, "Modules form a cycle", "%s waits for itself: %s. Take one of these references out.", to, around)
 				break
 			}
@@ -535,8 +536,13 @@ func (v *validator) joins(p *Pipeline, path string) {
 	for i := range p.Modules {
 		m := &p.Modules[i]
 		common := len(CommonScopeOf(m, scopes))
+		for _, in := range m.Inputs {
+			if in.IsMerge() && !v.eitherOr(scopes[in.From.Module], scopes[in.Or.Module], common) {
+				v.errorf(path+".module."+m.Name+".inputs."+in.Name, "Not two branches of one condition", "%q takes %s or %s, of which a request may have both or none. Let one of the two run by when and the other by else of the same tensor, or take them in two inputs.", m.Name, in.From, in.Or)
+			}
+		}
 		var first *Module
-		for _, r := range m.Reads() {
+		for _, r := range m.joined() {
 			scope := scopes[r.Module]
 			if len(scope) <= common || !v.g.Module(scope[common]).IsConditional() {
 				continue
@@ -552,6 +558,30 @@ func (v *validator) joins(p *Pipeline, path string) {
 			}
 		}
 	}
+}
+
+// joined are the tensors that the module takes together with others: all but those of which it
+// takes one or the other.
+func (m *Module) joined() (refs []Ref) {
+	for _, b := range m.Inputs {
+		if !b.IsMerge() {
+			refs = append(refs, b.Sources()...)
+		}
+	}
+	if m.IsConditional() {
+		refs = append(refs, m.When)
+	}
+	return refs
+}
+
+// eitherOr reports whether in each item of their common scope, of that depth, there is something of
+// one scope or of the other.
+func (v *validator) eitherOr(a, b []string, common int) bool {
+	if len(a) <= common || len(b) <= common {
+		return false
+	}
+	one, other := v.g.Module(a[common]), v.g.Module(b[common])
+	return one.IsConditional() && one.When == other.When && one.Else != other.Else
 }
 
 func scopeText(scope []string) string {

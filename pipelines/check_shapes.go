@@ -60,24 +60,21 @@ func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map
 	scattered := false
 	for _, b := range m.Inputs {
 		at := path + ".inputs." + b.Name
-		from, ok := Port{}, false
-		if !b.IsConstant() {
-			from, ok = v.source(b.From, all, at)
-		}
-		if !known {
-			continue
-		}
 		i := slices.Index(names, b.Name)
-		if i < 0 {
+		if known && i < 0 {
 			v.errorf(at, "Unknown input", "%s has no input %q.%s", what(m), b.Name, v.suggest(b.Name, names))
-			continue
 		}
-		if b.IsConstant() {
+		for _, r := range b.Sources() {
+			switch from, ok := v.source(r, all, at); {
+			case i < 0:
+			case ok:
+				scattered = v.fits(scopes, m, b, r, from, sig.Inputs[i], at) || scattered
+			default:
+				scattered = true // cannot be told
+			}
+		}
+		if b.IsConstant() && i >= 0 {
 			v.constant(m, b, sig.Inputs[i], at)
-		} else if ok {
-			scattered = v.fits(scopes, m, b, from, sig.Inputs[i], at) || scattered
-		} else {
-			scattered = true // cannot be told
 		}
 	}
 	if !known {
@@ -147,24 +144,24 @@ func (v *validator) source(r Ref, all map[string]Signature, at string) (port Por
 
 // fits compares a tensor with the input that it feeds, after gathering and
 // scattering, and reports whether the input is scattered.
-func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from, to Port, at string) bool {
+func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, r Ref, from, to Port, at string) bool {
 	if to.Datatype == "" {
 		return true
 	}
 	shape := slices.Clone(from.Shape)
 	// An input from a deeper scope arrives gathered along one new axis.
-	if m.Gathers(b, scopes) {
+	if m.Gathers(b, r, scopes) {
 		shape = append([]int64{-1}, shape...)
 	}
 	split := m.Scatter && !m.IsConditional() && len(shape) == len(to.Shape)+1
 	if split {
 		if rows := shape[0]; rows >= 0 && (m.Fanout != float64(rows) || m.MostItems() != int(rows)) {
-			v.errorf(at, "Fan-out of a fixed dimension", "%s always has %d rows, so that this is how many requests %q gets of it: write fanout = %d.", b.From, rows, m.Name, rows)
+			v.errorf(at, "Fan-out of a fixed dimension", "%s always has %d rows, so that this is how many requests %q gets of it: write fanout = %d.", r, rows, m.Name, rows)
 		}
 		shape = shape[1:]
 	}
 	if from.Datatype != to.Datatype {
-		v.errorf(at, "Datatypes differ", "%s is %s, but %s takes %s at input %q.", b.From, from.Datatype, lower(what(m)), to.Datatype, b.Name)
+		v.errorf(at, "Datatypes differ", "%s is %s, but %s takes %s at input %q.", r, from.Datatype, lower(what(m)), to.Datatype, b.Name)
 		return split
 	}
 	if !SameShape(shape, to.Shape) {
@@ -175,7 +172,7 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, from,
 		if len(shape)+1 == len(to.Shape) && to.Shape[0] == -1 && len(CommonScopeOf(m, scopes)) > 0 {
 			hint = " Set gather = true to run it once for all rows."
 		}
-		v.errorf(at, "Shapes differ", "%s has shape %v, but %s takes %v at input %q.%s", b.From, shape, lower(what(m)), to.Shape, b.Name, hint)
+		v.errorf(at, "Shapes differ", "%s has shape %v, but %s takes %v at input %q.%s", r, shape, lower(what(m)), to.Shape, b.Name, hint)
 	}
 	return split
 }

@@ -215,6 +215,29 @@ func (p *Pipeline) Bursts() map[string]int {
 	return bursts
 }
 
+// Condition is one of those under which a module runs: When or, with Else, its opposite.
+type Condition struct {
+	When Ref
+	Else bool
+}
+
+// Conditions gives for every module those that decide for a request whether it comes there: the
+// module's own, and those of what is above. Conditions within a fan-out, which differ from item
+// to item, are left out.
+func (p *Pipeline) Conditions() map[string][]Condition {
+	all, g := map[string][]Condition{}, p.Resolve()
+	for name, scope := range g.Scopes() {
+		for _, splits := range scope {
+			m := g.Module(splits)
+			if !m.IsConditional() {
+				break
+			}
+			all[name] = append(all[name], Condition{m.When, m.Else})
+		}
+	}
+	return all
+}
+
 // Scope is the chain of scattering modules whose items the module sees, the
 // outermost first and the module itself last where it scatters. A module with
 // an empty scope runs once per request of the pipeline. It is nil as well when
@@ -254,9 +277,13 @@ func CommonScopeOf(m *Module, scopes map[string][]string) []string {
 }
 
 // Gathers reports whether what feeds an input of the module comes from a deeper scope than the
-// one in which the module runs.
-func (m *Module) Gathers(b Binding, scopes map[string][]string) bool {
-	return !b.IsConstant() && len(scopes[b.From.Module]) > len(CommonScopeOf(m, scopes))
+// one in which the module runs, or than the branch of it that ran.
+func (m *Module) Gathers(b Binding, from Ref, scopes map[string][]string) bool {
+	depth := len(CommonScopeOf(m, scopes))
+	if b.IsMerge() {
+		depth++
+	}
+	return !b.IsConstant() && len(scopes[from.Module]) > depth
 }
 
 // sharedScope is the longest prefix that the scopes of all inputs share, and the length of the

@@ -131,6 +131,15 @@ func TestGathersThatCannotBe(t *testing.T) {
 	}
 }
 
+// merge feeds the join from one of two modules.
+func merge(p *Pipeline, from, or string) {
+	p.Module("join").Inputs[0] = Binding{Name: "one", From: Ref{Module: from, Port: "y"}, Or: Ref{Module: or, Port: "y"}}
+	p.Module("join").Inputs[1].From = Ref{Port: p.Inputs[0].Name}
+	if from != "after" && or != "after" {
+		p.Outputs = append(p.Outputs, Output{Name: "z", From: Ref{Module: "after", Port: "y"}})
+	}
+}
+
 // TestConditionsThatCannotBe looks for the place and the words of what is wrong.
 func TestConditionsThatCannotBe(t *testing.T) {
 	found := Ref{Module: "gate", Port: "found"}
@@ -147,7 +156,14 @@ func TestConditionsThatCannotBe(t *testing.T) {
 		"deeper": {func(p *Pipeline) {
 			p.Module("after").When, p.Module("after").Scatter, p.Module("after").Most = Ref{Module: "yes", Port: "z"}, true, 1
 		}, "", ""},
-		"nothing": {func(*Pipeline) {}, "", ""},
+		"nothing":      {func(*Pipeline) {}, "", ""},
+		"one of two":   {func(p *Pipeline) { merge(p, "after", "no") }, "", ""},
+		"one of one":   {func(p *Pipeline) { merge(p, "yes", "after") }, "join.inputs.one", "Not two branches of one condition: \"join\" takes module.yes.y or module.after.y, of which a request may have both or none. Let one of the two run by when"},
+		"or always":    {func(p *Pipeline) { merge(p, "yes", "gate") }, "join.inputs.one", "Not two branches of one condition"},
+		"both by when": {func(p *Pipeline) { merge(p, "yes", "no"); p.Module("no").Else = false }, "join.inputs.one", "Not two branches of one condition"},
+		"or another":   {func(p *Pipeline) { merge(p, "yes", "no"); p.Module("no").When.Port = "lost" }, "join.inputs.one", "Not two branches of one condition"},
+		"or nothing":   {func(p *Pipeline) { merge(p, "yes", "now") }, "join.inputs.one", "Unknown reference: The pipeline has no module \"now\". Did you mean \"no\"?"},
+		"or itself":    {func(p *Pipeline) { merge(p, "yes", "join") }, "join.inputs.one", "Modules form a cycle: join waits for itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := dag(1, map[string]float64{"yes": 0.3, "no": 0.7}, []string{"gate", "in"}, []string{"yes", "in"}, []string{"no", "gate"},

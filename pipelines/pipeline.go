@@ -66,15 +66,32 @@ type Ref struct {
 
 // Binding feeds the input Name of a module from a tensor elsewhere, or, where
 // Value is set, with the same constant for all requests: a float64, string, bool,
-// or []any of these, one level for each dimension.
+// or []any of these, one level for each dimension. Or, where it is set, feeds it where what makes
+// From does not run: the two are the branches of one condition, and the input gets what one of
+// them makes, as it is.
 type Binding struct {
 	Name  string
 	From  Ref
+	Or    Ref `json:",omitzero"`
 	Value any `json:",omitempty"`
 }
 
 // IsConstant reports whether the input has a constant.
 func (b Binding) IsConstant() bool { return b.Value != nil }
+
+// IsMerge reports whether one of two branches feeds the input.
+func (b Binding) IsMerge() bool { return b.Or != Ref{} }
+
+// Sources are the tensors that feed the input; none where it has a constant.
+func (b Binding) Sources() []Ref {
+	switch {
+	case b.IsConstant():
+		return nil
+	case b.IsMerge():
+		return []Ref{b.From, b.Or}
+	}
+	return []Ref{b.From}
+}
 
 // Module is one network (Model) or one processing step (Function). Both may be
 // empty in a pipeline that is only planned or run on emulated engines; the
@@ -160,9 +177,7 @@ func (m *Module) IsConditional() bool { return m.When != Ref{} }
 func (m *Module) Reads() []Ref {
 	refs := make([]Ref, 0, len(m.Inputs)+1)
 	for _, b := range m.Inputs {
-		if !b.IsConstant() {
-			refs = append(refs, b.From)
-		}
+		refs = append(refs, b.Sources()...)
 	}
 	if m.IsConditional() {
 		refs = append(refs, m.When)

@@ -172,6 +172,13 @@ func Profiled(name string, points ...pipelines.Point) *ModuleBuilder {
 	return (&ModuleBuilder{m: pipelines.Module{Name: name, Fanout: 1}}).Profile(points...)
 }
 
+// Either feeds an input of the module from that of two branches which ran: one by when and the
+// other by else of one tensor.
+func (b *ModuleBuilder) Either(name string, from, or pipelines.Ref) *ModuleBuilder {
+	b.m.Inputs = append(b.m.Inputs, pipelines.Binding{Name: name, From: from, Or: or})
+	return b
+}
+
 // In feeds an input of the module.
 func (b *ModuleBuilder) In(name string, from pipelines.Ref) *ModuleBuilder {
 	b.m.Inputs = append(b.m.Inputs, pipelines.Binding{Name: name, From: from})

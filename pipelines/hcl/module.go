@@ -71,7 +71,7 @@ var moduleBlock = block[pipelines.Module]{
 			attr("accuracy", accuracy, func(m *pipelines.Module) *float64 { return &m.Accuracy },
 				`share of the network's answers that are right, above 0 and at most 1; required where the module has variants`),
 			attr("inputs", bindings, func(m *pipelines.Module) *[]pipelines.Binding { return &m.Inputs },
-				`an object: for each input of the model, by name, where it comes from, or a constant (below)`).required(),
+				`an object: for each input of the model, by name, where it comes from, of two branches that which ran ('[module.read.text, module.describe.text]'), or a constant (below)`).required(),
 			condition("when", false, `a tensor, such as 'module.gate.found': runs only in items in which some element of it is not zero (below)`),
 			condition("else", true, `a tensor: runs only in items in which none of its elements is other than zero`),
 			{
@@ -312,8 +312,11 @@ var bindings = codec[[]pipelines.Binding]{
 		var pairs []hclwrite.ObjectAttrTokens
 		for _, b := range all {
 			value := refTokens(b.From)
-			if b.IsConstant() {
+			switch {
+			case b.IsConstant():
 				value = literal(ctyValue(b.Value))
+			case b.IsMerge():
+				value = hclwrite.TokensForTuple([]hclwrite.Tokens{value, refTokens(b.Or)})
 			}
 			pairs = append(pairs, hclwrite.ObjectAttrTokens{Name: keyTokens(b.Name), Value: value})
 		}
@@ -332,9 +335,29 @@ func (d *decoder) key(e hcl.Expression) string {
 	return ""
 }
 
+// merge reads [module.A.OUTPUT, module.B.OUTPUT]: of two branches that which ran.
+func (d *decoder) merge(e hcl.Expression, of []hcl.Expression) (b pipelines.Binding, ok bool) {
+	if len(of) != 2 {
+		d.report(files.Problem("Not two branches", "An input takes one of two branches, as in [module.read.text, module.describe.text]: one runs by when and the other by else of the same tensor. Where there are more, let a module take two of them first.", ptr(e.Range())))
+		return b, false
+	}
+	from, one := d.reference(of[0])
+	or, other := d.reference(of[1])
+	return pipelines.Binding{From: from, Or: or}, one && other
+}
+
+// isReference reports whether an expression begins as a reference to a tensor does.
+func isReference(e hcl.Expression) bool {
+	traversal, diags := hcl.AbsTraversalForExpr(e)
+	return !diags.HasErrors() && (traversal.RootName() == "input" || traversal.RootName() == "module")
+}
+
 // binding reads what feeds an input: a reference, or anything else that has a
 // value: a constant, which may be made of variables and locals.
 func (d *decoder) binding(e hcl.Expression) (pipelines.Binding, bool) {
+	if of, diags := hcl.ExprList(e); !diags.HasErrors() && slices.ContainsFunc(of, isReference) {
+		return d.merge(e, of)
+	}
 	traversal, diags := hcl.AbsTraversalForExpr(e)
 	values := []string{"var", "local", "true", "false", "null"} // what else looks like a reference
 	if !diags.HasErrors() && !slices.Contains(values, traversal.RootName()) {

@@ -56,6 +56,9 @@ func drawDocument(t *rapid.T) pipelines.Document {
 		}
 		input := word.Draw(t, "input")
 		m.In(input, from)
+		if rapid.IntRange(0, 3).Draw(t, "merges") == 0 {
+			m.Either("2"+word.Draw(t, "merge"), from, build.From("a.b", word.Draw(t, "other branch")))
+		}
 		if rapid.Bool().Draw(t, "typical input") {
 			m.Typical(input, rapid.SliceOfN(rapid.Int64Range(1, 512), 0, 4).Draw(t, "typical")...)
 		}

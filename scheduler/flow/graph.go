@@ -316,16 +316,23 @@ func (r *Request) Scope(frame int32) int32 { return r.frames[frame].scope }
 // those of all the items that it has been split into. The node is complete with
 // respect to the frame.
 func (r *Request) Frames(node, under int32, list []int32) []int32 {
-	scope, f := r.graph.Nodes[node].Scope, r.frames[under]
-	if scope == f.scope {
+	if r.graph.Nodes[node].Scope == r.frames[under].scope {
 		return append(list, under)
 	}
+	first, n := r.Below(node, under)
+	for at := first; at < first+n; at++ {
+		list = r.Frames(node, at, list)
+	}
+	return list
+}
+
+// Below are the frames that one above the node's scope has been split into on the way there: the
+// first, and how many there are.
+func (r *Request) Below(node, under int32) (first, n int32) {
+	scope, f := r.graph.Nodes[node].Scope, r.frames[under]
 	for r.graph.Scopes[scope].Parent != f.scope {
 		scope = r.graph.Scopes[scope].Parent
 	}
 	c := r.cell(r.graph.Scopes[scope].Node, under)
-	for at := c.first; at < c.first+c.n; at++ {
-		list = r.Frames(node, at, list)
-	}
-	return list
+	return c.first, c.n
 }

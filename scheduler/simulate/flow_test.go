@@ -86,8 +86,9 @@ func TestConditions(t *testing.T) {
 	}
 	p := pipelines.Pipeline{Name: "p", SLO: 100 * ms, Modules: []pipelines.Module{
 		step("a", 1*ms, 1), branch("yes", "a", 0.3, false), branch("no", "a", 0.7, true), branch("other", "b", 0.3, false),
-		step("b", 1*ms, 1, "a"), step("join", 1*ms, 1, "yes", "no", "b"),
+		step("b", 1*ms, 1, "a"), step("join", 1*ms, 1, "yes", "no", "b"), step("one", 1*ms, 1),
 	}}
+	p.Module("one").Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: "yes", Port: "y"}, Or: pipelines.Ref{Module: "no", Port: "y"}}}
 	for _, spread := range []Spread{SpreadPoisson, SpreadNear} {
 		r, err := OnPlans([]Load{{Pipeline: p, Rate: 10}}, []plan.Plan{onOwn(p, 1)}, Options{Duration: 1000 * time.Second, Dispatch: "tc", Eager: true, Spread: spread})
 		require.NoError(t, err)
@@ -101,6 +102,7 @@ func TestConditions(t *testing.T) {
 		assert.InDelta(t, 3000, seen["yes"], 150)
 		assert.InDelta(t, 3000, seen["other"], 150)
 		assert.EqualValues(t, 10_000, seen["join"])
+		assert.EqualValues(t, 10_000, seen["one"])
 	}
 }
 
