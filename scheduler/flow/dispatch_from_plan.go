@@ -218,7 +218,7 @@ func AdmissionService(declared *pipelines.Pipeline, p *plan.Plan, modules []stri
 	}
 	rates := one.Rates()
 	for _, name := range modules {
-		m := admission.Module{Items: rates[name] / one.Rate}
+		m := admission.Module{Items: rates[name] / one.Rate, Most: declared.Module(name).MostItems()}
 		for _, up := range declared.Upstream(name) {
 			if at := slices.Index(modules, up); at >= 0 {
 				s.Modules[at].Down = append(s.Modules[at].Down, len(s.Modules))

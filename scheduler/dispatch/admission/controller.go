@@ -25,6 +25,7 @@ type Service struct {
 // that feed it.
 type Module struct {
 	Items   float64 // for each request, on average
+	Most    int     // that one item is split into, by the plan's promise; 0 where that knows no bound
 	Down    []int   // modules that its results feed
 	Feeders int     // modules that feed it
 	Groups  []Group

@@ -54,13 +54,17 @@ func (m *module) takes(now Time, of *Module, group, n int) Time {
 // Fits reports whether the k items that a request has just been split into at a module can be
 // in time there, behind what runs, each batch for as long as it has left, and what waits, in
 // full batches. How many there are nobody knew when it came; a request with too many is
-// better given up before the first of them has run. A deadline of zero is none.
+// better given up before the first of them has run. As many as the plan promises to answer fit. A
+// deadline of zero is none.
 func (c *Controller) Fits(now Time, number, module, k int, deadline Time) bool {
 	s := c.of(number)
 	if s == nil || k <= 0 || deadline == 0 {
 		return true
 	}
 	m, of := &s.modules[module], &s.Modules[module]
+	if k <= of.Most && s.promised(now) {
+		return true
+	}
 	ahead, idle := c.place(now, m, of)
 	ahead += m.waiting
 	for taken := 0; len(c.lanes) > 0 && taken < ahead+k; {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,4 +109,19 @@ func TestWhatHasEndedDoesNotCountForFits(t *testing.T) {
 	c.Returned(n, 0, 1, 5*ms) // begun before anybody knew
 	c.Start(0, n, 0, 7, 3)    // of a group that is not there
 	assert.True(t, c.Fits(0, n, 0, 1, 10*ms))
+}
+
+// A request with as many items as its plan promises to answer is not given up for what waits.
+func TestWhatIsPromisedFits(t *testing.T) {
+	var c Controller
+	one := single(100 * ms)
+	one.Promised, one.Rate, one.Modules[0].Most = true, 10, 4
+	n := c.Add(one)
+	c.AddWaiting(n, 0, 20)
+	assert.True(t, c.Fits(0, n, 0, 4, 60*ms))
+	assert.False(t, c.Fits(0, n, 0, 5, 60*ms), "more than that")
+	require.True(t, c.Admit(0, n, 100*ms))
+	c.Enter(n)
+	c.Leave(time.Second, n, 100*ms, Late)
+	assert.False(t, c.Fits(time.Second, n, 0, 4, time.Second+60*ms), "a promise that was broken")
 }
