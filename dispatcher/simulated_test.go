@@ -155,11 +155,15 @@ func newVirtual(t *rapid.T, p *pipelines.Pipeline, of *plan.Plan) *virtual {
 		return &virtualTimer{v, timers, f}
 	}})
 	deployed := placement.Deployment{Generation: 1, Pipeline: *p, Plan: *of}
-	shared := map[plan.Task]int{}
+	type group struct {
+		module string
+		index  int
+	}
+	shared := map[group]int{}
 	for _, d := range of.Devices {
 		at := v.device()
 		for _, task := range d.Tasks {
-			shared[plan.Task{Module: task.Module, Group: task.Group}] = at
+			shared[group{task.Module, task.Group}] = at
 		}
 	}
 	graph, err := flow.Compile(p)
@@ -169,7 +173,7 @@ func newVirtual(t *rapid.T, p *pipelines.Pipeline, of *plan.Plan) *virtual {
 		v.lanes[m.Name] = lanes
 		for i, g := range m.Groups {
 			machines := int(math.Ceil(g.Machines - 1e-6))
-			at, ok := shared[plan.Task{Module: m.Name, Group: i}]
+			at, ok := shared[group{m.Name, i}]
 			if ok = ok && g.Deadline > 0; ok || g.Rides {
 				machines = 1
 			}

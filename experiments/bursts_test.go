@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,4 +33,97 @@ func TestCropsThatComeAtOnce(t *testing.T) {
 	assert.Equal(t, plan.NoProof, p.Proof, "the papers' policies read mean rates")
 	p = policies.Solve(crops(0, 0, 5.5, tenth), plan.Options{})
 	assert.Equal(t, plan.NoProof, p.Proof, "nobody knows how many there are at the most")
+}
+
+// branches is a gate, what follows it by when and by else, and what takes one of them.
+func branches(rate float64, slo time.Duration, gate, read, write, after time.Duration) plan.Problem {
+	module := func(name string, takes time.Duration, from ...string) pipelines.Module {
+		m := pipelines.Module{Name: name, Fanout: 1, Profile: pipelines.Profile{Points: []pipelines.Point{{Hardware: "gpu", Batch: 1, Concurrency: 1, Duration: takes}}}}
+		for _, up := range from {
+			m.Inputs = append(m.Inputs, pipelines.Binding{Name: up, From: pipelines.Ref{Module: up, Port: "y"}})
+		}
+		return m
+	}
+	p := pipelines.Pipeline{Name: "branches", SLO: slo, Rate: rate, Arrivals: pipelines.ArrivalsEven, Modules: []pipelines.Module{
+		module("gate", gate), module("read", read, "gate"), module("write", write, "gate"), module("after", after),
+	}}
+	for i, name := range []string{"read", "write"} {
+		m := p.Module(name)
+		m.Scatter, m.Fanout, m.Most, m.When, m.Else = true, 0.5, 1, pipelines.Ref{Module: "gate", Port: "found"}, i == 1
+	}
+	p.Module("after").Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: "read", Port: "y"}, Or: pipelines.Ref{Module: "write", Port: "y"}}}
+	return plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}
+}
+
+// A request takes one of two branches, so that both fit on a device that has time for one.
+func TestBranchesShareTheTimeOfADevice(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		problem plan.Problem
+		shared  float64
+	}{
+		"one request at a time": {branches(5, 200*ms, 5*ms, 90*ms, 120*ms, 5*ms), 1},
+		"requests that overlap": {branches(10, 400*ms, 5*ms, 60*ms, 70*ms, 5*ms), 1},
+		"no time for one":       {branches(10, 400*ms, 5*ms, 60*ms, 95*ms, 5*ms), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both := c.problem
+			both.Pipeline.Modules = slices.Clone(both.Pipeline.Modules)
+			both.Pipeline.Module("write").When.Port = "other"
+			both.Pipeline.Module("after").Inputs = both.Pipeline.Module("write").Inputs
+			for model, cost := range map[string]float64{plan.CostShared: c.shared, plan.CostWhole: 4} {
+				p := policies.Solve(c.problem, plan.Options{CostModel: model})
+				require.NotEqual(t, plan.Infeasible, p.Status, p.Reason)
+				assert.InDelta(t, cost, p.Cost, 1e-9, p.Describe())
+				assert.Equal(t, plan.EveryRequest, p.Proof)
+				assert.LessOrEqual(t, p.LowerBound, p.Cost)
+				for _, eager := range []bool{false, true} {
+					require.NoError(t, keepsPromise([]pipelines.Pipeline{c.problem.Pipeline}, []plan.Plan{p}, promisePlay{Duration: time.Minute, Eager: eager, Admission: eager}))
+				}
+			}
+			p := policies.Solve(both, plan.Options{CostModel: plan.CostShared})
+			assert.InDelta(t, 2, p.Cost, 1e-9, "both may come")
+		})
+	}
+}
+
+// Of conditions that are asked for each item of a fan-out, a request may take both branches: both
+// count. A fan-out within a branch comes with that branch only.
+func TestBranchesAndFanouts(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	within, below := branches(2, 500*ms, 5*ms, 60*ms, 50*ms, 5*ms), branches(2, 500*ms, 5*ms, 10*ms, 10*ms, 5*ms)
+	within.Pipeline.Module("gate").Scatter, within.Pipeline.Module("gate").Fanout = true, 4
+	within.Pipeline.Module("gate").Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Port: "x"}}}
+	for _, name := range []string{"read", "write"} {
+		parts := *below.Pipeline.Module("after")
+		parts.Name, parts.Scatter, parts.Fanout = name+"-parts", true, 8
+		parts.Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: name, Port: "y"}}}
+		parts.Profile = below.Pipeline.Module("read").Profile
+		parts.Profile.Points = []pipelines.Point{{Hardware: "gpu", Batch: 1, Concurrency: 1, Duration: 40 * ms}}
+		below.Pipeline.Modules = append(below.Pipeline.Modules, parts)
+	}
+	below.Pipeline.Module("after").Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: "read-parts", Port: "y"}, Or: pipelines.Ref{Module: "write-parts", Port: "y"}}}
+	for name, c := range map[string]struct {
+		problem     plan.Problem
+		least, both float64
+	}{
+		"within": {within, 1, 1},
+		"below":  {below, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies.Solve(c.problem, plan.Options{})
+			require.NotEqual(t, plan.Infeasible, p.Status, p.Reason)
+			assert.InDelta(t, c.least, p.Cost, 1e-9, p.Describe())
+			assert.Equal(t, plan.EveryRequest, p.Proof)
+			for _, eager := range []bool{false, true} {
+				require.NoError(t, keepsPromise([]pipelines.Pipeline{c.problem.Pipeline}, []plan.Plan{p}, promisePlay{Duration: time.Minute, Eager: eager, Admission: eager}), "eager %v", eager)
+			}
+			c.problem.Pipeline.Modules = slices.Clone(c.problem.Pipeline.Modules)
+			c.problem.Pipeline.Module("write").When.Port = "other"
+			p = policies.Solve(c.problem, plan.Options{})
+			assert.InDelta(t, c.both, p.Cost, 1e-9, p.Describe())
+		})
+	}
 }

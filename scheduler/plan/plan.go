@@ -193,6 +193,10 @@ type Task struct {
 	Share    float64       `json:"share"`               // of the device's time
 	AtOnce   int           `json:"at_once,omitempty"`   // batches that every Period releases; 0 is one
 	Offset   time.Duration `json:"offset_ms,omitempty"` // on a device in phase: from the arrival of a request to the release
+
+	// Branch is under which conditions a request comes here: of when and else of one, a device in
+	// phase counts the larger.
+	Branch []demand.Condition `json:"branch,omitempty"`
 }
 
 // UseDevices records the shared devices. The plan is sound only if they are.
@@ -221,7 +225,7 @@ func (d *Device) sound() bool {
 	}
 	var tasks []demand.Phased
 	for i, t := range d.Demand() {
-		tasks = append(tasks, demand.Phased{Task: t, Offset: d.Tasks[i].Offset.Seconds()})
+		tasks = append(tasks, demand.Phased{Task: t, Offset: d.Tasks[i].Offset.Seconds(), Branch: d.Tasks[i].Branch})
 	}
 	return demand.InPhase(tasks).Sound
 }

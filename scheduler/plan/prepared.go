@@ -48,11 +48,12 @@ type Prepared struct {
 // while budgets and dummy requests are tried.
 type ModuleProblem struct {
 	Name    string
-	Rate    float64       // real requests per second
-	Single  bool          // they come one by one, 1/Rate apart
-	Bursts  demand.Bursts // where they come several at once, so many at the most; else without items
-	Longest float64       // seconds: of the objective
-	Configs []Config      // best ratio of throughput to price first
+	Rate    float64            // real requests per second
+	Single  bool               // they come one by one, 1/Rate apart
+	Bursts  demand.Bursts      // where they come several at once, so many at the most; else without items
+	Branch  []demand.Condition // under which a request comes here
+	Longest float64            // seconds: of the objective
+	Configs []Config           // best ratio of throughput to price first
 }
 
 // Fastest is the shortest duration of the module, 0 where nothing comes to it.
@@ -101,7 +102,7 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 	}
 	out := &Prepared{Pipeline: &p.Pipeline, Options: o, DAG: d, Modules: make([]*ModuleProblem, len(d.Names)), Held: p.Held}
 	modules, rates, most := make([]ModuleProblem, len(d.Names)), p.Pipeline.Rates(), p.Pipeline.Bursts()
-	proves := o.policy() == PolicyExact && p.Pipeline.ProvesEvery()
+	proves, branches := o.policy() == PolicyExact && p.Pipeline.ProvesEvery(), p.Pipeline.Conditions()
 	for i, name := range d.Names {
 		list, err := configs(p, p.Pipeline.Module(name), o)
 		if err != nil {
@@ -112,6 +113,9 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 			m.Rate = float64(most[name]) * p.Pipeline.Rate
 			if most[name] > 1 {
 				m.Bursts = demand.Bursts{Items: most[name], Gap: 1 / p.Pipeline.Rate}
+			}
+			for _, c := range branches[name] {
+				m.Branch = append(m.Branch, demand.Condition{When: c.When.String(), Else: c.Else})
 			}
 		}
 		modules[i], out.Modules[i] = m, &modules[i]

@@ -104,6 +104,18 @@ func TestConditions(t *testing.T) {
 		assert.EqualValues(t, 10_000, seen["join"])
 		assert.EqualValues(t, 10_000, seen["one"])
 	}
+	for c, want := range map[[3]float64]float64{{1, 1, 1}: 0.5, {0.9, 0.3, 1}: 0.75, {0.2, 0, 1}: 0.2, {0, 0.2, 1}: 0.8, {0.3, 0.7, 0.1}: 0.3} {
+		some := pipelines.Pipeline{}
+		for i, share := range c {
+			if share > 0 {
+				some.Modules = append(some.Modules, branch(string(rune('a'+i)), "gate", share, i == 1))
+			}
+		}
+		if c[2] == 1 {
+			some.Modules = some.Modules[:len(some.Modules)-1]
+		}
+		assert.InDelta(t, want, holds(&some, pipelines.Ref{Module: "gate", Port: "found"}), 1e-9, "%v", c)
+	}
 }
 
 // TestWithdrawal: when one branch fails, what waits in the other is taken back.

@@ -18,8 +18,9 @@ type node struct {
 	station int32
 	class   int32
 	of      *pipelines.Module
-	coin    uint64 // above zero where it has a condition, the same for all that have this one
-	kept    Time   // of the objective, for the modules below; see Dropping
+	coin    uint64  // above zero where it has a condition, the same for all that have this one
+	holds   float64 // in which share of items that holds
+	kept    Time    // of the objective, for the modules below; see Dropping
 	tally   moduleTally
 }
 
@@ -39,9 +40,30 @@ func compile(p *pipelines.Pipeline) (*flow.Graph, []node, error) {
 		if of.IsConditional() {
 			same := func(n node) bool { return n.of.When == of.When }
 			nodes[i].coin = uint64(slices.IndexFunc(nodes[:i+1], same)) + 1
+			nodes[i].holds = holds(p, of.When)
 		}
 	}
 	return g, nodes, nil
+}
+
+// holds is the share of items in which a condition holds, by what the modules say that have it.
+// Where when and else take more than all together, since shares that are not said count as 1, it is
+// in proportion to them.
+func holds(p *pipelines.Pipeline, when pipelines.Ref) float64 {
+	share := map[bool]float64{}
+	for i := range p.Modules {
+		if m := &p.Modules[i]; m.IsConditional() && m.When == when {
+			share[m.Else] = max(share[m.Else], m.Fanout)
+		}
+	}
+	switch yes, no := share[false], share[true]; {
+	case no == 0:
+		return yes
+	case yes == 0:
+		return 1 - no
+	default:
+		return yes / (yes + no)
+	}
 }
 
 // request is a request on its way through a pipeline of several nodes.
@@ -117,11 +139,7 @@ func (e *engine) divide(q *request, n *node, frame int32) int {
 	}
 	var toss rand.PCG
 	toss.Seed(q.coin, n.coin<<32|uint64(frame))
-	u := float64(toss.Uint64()>>11) / (1 << 53)
-	if n.of.Else {
-		u = 1 - u
-	}
-	if u < n.of.Fanout {
+	if u := float64(toss.Uint64()>>11) / (1 << 53); (u < n.holds) != n.of.Else {
 		return 1
 	}
 	return 0

@@ -1,9 +1,6 @@
 package demand
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Bursts is a stream whose items come several at one instant: those of one request, each
 // time. Times are in seconds.
@@ -88,51 +85,4 @@ func divisor(a, b int) int {
 		a, b = b, a%b
 	}
 	return a
-}
-
-// Phased is a task that comes with each request, Offset seconds after it.
-type Phased struct {
-	Task
-	Offset float64
-}
-
-// InPhase decides whether one device can run tasks that all come with each request, at known
-// offsets, where each request is done before the next one comes: a batch at a time and of
-// those released the one that is due first next. It plays one request, and holds for any that
-// come no closer than a period.
-func InPhase(tasks []Phased) Verdict {
-	type job struct{ release, due, takes float64 }
-	var jobs []job
-	begin, end, period := math.Inf(1), 0.0, math.Inf(1)
-	for _, t := range tasks {
-		begin, end, period = min(begin, t.Offset), max(end, t.Offset+t.Deadline), min(period, t.Period)
-		for range max(1, t.AtOnce) {
-			jobs = append(jobs, job{t.Offset, t.Offset + t.Deadline, t.Duration})
-		}
-	}
-	if end-begin > period*(1+slack)+rounding {
-		return Verdict{Reason: fmt.Sprintf("a request may take %.6g s, and the next one comes after %.6g s", end-begin, period)}
-	}
-	for now, idle := begin, true; len(jobs) > 0; {
-		next, at := math.Inf(1), -1
-		for i, j := range jobs {
-			next = min(next, j.release)
-			released := j.release <= now+rounding
-			if idle { // nobody knows which of those that come together a device hears of first
-				released = j.release <= now+together
-			}
-			if released && (at < 0 || (j.due < jobs[at].due) != idle) {
-				at = i
-			}
-		}
-		if at < 0 {
-			now, idle = next, true
-			continue
-		}
-		if now = max(now, jobs[at].release) + jobs[at].takes; now > jobs[at].due*(1+slack)+rounding {
-			return Verdict{At: jobs[at].due, Demand: now, Reason: fmt.Sprintf("a batch that is due at %.6g s ends at %.6g s", jobs[at].due, now)}
-		}
-		jobs, idle = append(jobs[:at], jobs[at+1:]...), false
-	}
-	return Verdict{Sound: true}
 }

@@ -86,9 +86,9 @@ func TestTasksOfBursts(t *testing.T) {
 	assert.InDelta(t, 77-72-5, Slack([]Task{{Duration: 18, Period: 200, Deadline: 77, AtOnce: 4}, detect}), 1e-9)
 
 	crops.Deadline = 72
-	assert.True(t, InPhase([]Phased{{crops, 28}, {detect, 0}}).Sound, "one after the other")
-	assert.False(t, InPhase([]Phased{{crops, 4}, {detect, 0}}).Sound)
-	assert.False(t, InPhase([]Phased{{crops, 130}, {detect, 0}}).Sound, "the next picture may come in between")
+	assert.True(t, InPhase([]Phased{{Task: crops, Offset: 28}, {Task: detect}}).Sound, "one after the other")
+	assert.False(t, InPhase([]Phased{{Task: crops, Offset: 4}, {Task: detect}}).Sound)
+	assert.False(t, InPhase([]Phased{{Task: crops, Offset: 130}, {Task: detect}}).Sound, "the next picture may come in between")
 }
 
 // The twin plays bursts with every phase of a grid, and each with every blocker just begun.

@@ -20,6 +20,9 @@ type Task struct {
 // all is how long what is closed together takes.
 func (c Task) all() float64 { return c.Duration * float64(max(1, c.AtOnce)) }
 
+// Use is the share of a device's time that the task takes.
+func (c Task) Use() float64 { return c.all() / c.Period }
+
 // NonPreemptive decides whether one device can run the tasks, a batch at a time
 // and the one that is due first next (non-preemptive earliest deadline first),
 // so that every batch is done by its deadline. The condition is that for every
@@ -37,7 +40,10 @@ func (c Task) all() float64 { return c.Duration * float64(max(1, c.AtOnce)) }
 // the device has time left: the
 // left side is then at most sum of C_i·(1 + (t - D)/P_i), D the soonest deadline,
 // and so at most D + (t - D)·use.
-func NonPreemptive(tasks []Task) Verdict {
+func NonPreemptive(tasks []Task) Verdict { return nonPreemptive(tasks, tasks) }
+
+// nonPreemptive is NonPreemptive where other tasks than those that count may hold them up.
+func nonPreemptive(tasks, blocking []Task) Verdict {
 	if len(tasks) == 0 {
 		return Verdict{Sound: true}
 	}
@@ -56,25 +62,31 @@ func NonPreemptive(tasks []Task) Verdict {
 	if use > 1+slack {
 		return Verdict{Reason: fmt.Sprintf("the batches take %.4g seconds of a device per second", use)}
 	}
+	longest := 0.0
+	for _, c := range blocking {
+		longest = math.Max(longest, c.Duration)
+	}
+	if len(blocking) > len(tasks) {
+		all += longest
+	}
 	if all <= soonest && use < 1-slack {
 		return Verdict{Sound: true}
 	}
-	last := deadlines(tasks, use)
+	last := deadlines(tasks, use, longest)
 	if math.IsInf(last, 1) {
 		return Verdict{Reason: "the device is fully used and its load never repeats"}
 	}
-	return walkDeadlines(tasks, last)
+	return walkDeadlines(tasks, blocking, last)
 }
 
 // deadlines is the last deadline that needs checking: the end of the
 // synchronous busy period, or where the demand can no longer reach t even
 // without its floors.
-func deadlines(tasks []Task, use float64) float64 {
-	rise, longest, block := 0.0, 0.0, 0.0
+func deadlines(tasks []Task, use, block float64) float64 {
+	rise, longest := 0.0, 0.0
 	for _, c := range tasks {
 		rise += math.Max(0, 1-c.Deadline/c.Period) * c.all()
 		longest = math.Max(longest, c.Deadline)
-		block = math.Max(block, c.Duration)
 	}
 	if use < 1-slack {
 		return math.Max(longest, (rise+block)/(1-use))
@@ -86,7 +98,7 @@ func deadlines(tasks []Task, use float64) float64 {
 	return longest + hyperperiod(groups)
 }
 
-func walkDeadlines(tasks []Task, last float64) Verdict {
+func walkDeadlines(tasks, blocking []Task, last float64) Verdict {
 	var buffer [16]float64
 	next := append(buffer[:0], make([]float64, len(tasks))...)
 	for i, c := range tasks {
@@ -104,6 +116,8 @@ func walkDeadlines(tasks []Task, last float64) Verdict {
 				done += c.all()
 				next[i] += c.Period
 			}
+		}
+		for _, c := range blocking {
 			if c.Deadline > t*(1+slack) {
 				block = math.Max(block, c.Duration)
 			}

@@ -283,6 +283,14 @@ func (s *devices) burstCuts() (cuts []deviceCut) {
 // wholeTimes is how often one time fits into another.
 func wholeTimes(in, one float64) float64 { return math.Floor(in / one * (1 + plan.RateTolerance)) }
 
+// waits reports whether a batch of one pipeline may have to wait for one of another. Where it is
+// known when those of one come, they need not wait for each other.
+func (s *devices) waits(pipeline, other int) bool {
+	return pipeline != other || !slices.ContainsFunc(s.problems[pipeline].Modules, func(m *plan.ModuleProblem) bool {
+		return m.Bursts.Items > 0 || len(m.Branch) > 0
+	})
+}
+
 func (s *devices) kindOf(c *plan.Config) int {
 	return slices.IndexFunc(s.kinds, func(h boundDevice) bool { return h.Hardware == c.Hardware })
 }

@@ -266,7 +266,11 @@ func (c *columns) mix() {
 						break
 					}
 					one, shared := load{kind: kind, holder: j}, false
-					if x := curveOf(key{j, kind, longest, l.least}); x != nil {
+					wait := l.least
+					if c.besides(j) {
+						wait = 0
+					}
+					if x := curveOf(key{j, kind, longest, wait}); x != nil {
 						one.curves = append(one.curves, x)
 					} else {
 						continue
@@ -275,7 +279,10 @@ func (c *columns) mix() {
 						if i == j || len(durations[i]) == 0 {
 							continue
 						}
-						if x := curveOf(key{i, kind, min(longest, l.most), longest}); x != nil {
+						if wait = longest; !c.s.waits(c.stages[i].pipeline, c.stages[j].pipeline) {
+							wait = 0
+						}
+						if x := curveOf(key{i, kind, min(longest, l.most), wait}); x != nil {
 							one.curves, shared = append(one.curves, x), true
 						}
 					}
@@ -286,6 +293,16 @@ func (c *columns) mix() {
 			}
 		}
 	}
+}
+
+// besides reports whether another module may be on a device that this one need not wait for.
+func (c *columns) besides(stage int) bool {
+	for i, other := range c.stages {
+		if i != stage && !c.s.waits(c.stages[stage].pipeline, other.pipeline) {
+			return true
+		}
+	}
+	return false
 }
 
 // ranges are those of rising durations, in one ratio.

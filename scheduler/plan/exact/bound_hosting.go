@@ -191,8 +191,10 @@ func (h *hosting) rest(j int) []int {
 func (h *hosting) wait(at, j int) time.Duration {
 	kind, sum, longest := h.devices[j], time.Duration(0), time.Duration(0)
 	first := slices.Index(h.order[j], at)
+	waits := func(i int) bool { return i != at && h.s.waits(h.modules[at].pipeline, h.modules[i].pipeline) }
 	for k, i := range h.order[j] {
 		switch d := h.modules[i].shortest[kind]; {
+		case !waits(i):
 		case first < 0 || k < first:
 			sum += d
 		case k > first:
@@ -200,13 +202,13 @@ func (h *hosting) wait(at, j int) time.Duration {
 		}
 	}
 	for _, i := range h.rest(j) {
-		if i != at {
+		if waits(i) {
 			longest = max(longest, h.modules[i].shortest[kind])
 		}
 	}
 	wait := sum + longest
 	for i, d := range h.longest[j] {
-		if i != at {
+		if waits(i) {
 			wait = max(wait, d) // due sooner, or running already
 		}
 	}

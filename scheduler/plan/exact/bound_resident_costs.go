@@ -201,6 +201,9 @@ func (r *residents) wait(s *site, at int) time.Duration {
 			if s.longest != nil {
 				d = max(d, s.longest[k].least)
 			}
+			if !r.s.waits(r.modules[at].pipeline, r.modules[k].pipeline) {
+				d = 0
+			}
 			all, any = max(all, d), min(any, d)
 		}
 	}

@@ -56,7 +56,7 @@ func TestManyOwnDevicesBesideASharedOne(t *testing.T) {
 		c.Hardware, c.Batch, c.Concurrency, c.Duration = hardware, batch, 1, time.Duration(ms*1e6)
 		return c
 	}
-	s := &devices{kinds: []boundDevice{{"slow", 1}, {"fast", 20}}}
+	s := &devices{problems: []*plan.Prepared{{}}, kinds: []boundDevice{{"slow", 1}, {"fast", 20}}}
 	m := &plan.ModuleProblem{Rate: 1600, Configs: []plan.Config{config("slow", 2, 100), config("fast", 80, 100)}}
 	r := &residents{s: s, known: map[boundGroup]*uses{}, modules: []resident{s.resident(0, 0, m, time.Second)}}
 	other := r.modules[0]

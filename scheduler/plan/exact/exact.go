@@ -109,6 +109,14 @@ func (p *problem) bursts() bool {
 	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return m.Bursts.Items > 0 && m.Rate > 0 })
 }
 
+// branches reports whether some requests leave out a module.
+func (p *problem) branches() bool {
+	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return len(m.Branch) > 0 })
+}
+
+// phased reports whether a device may be proven by when the batches of the pipeline come.
+func (p *problem) phased() bool { return p.bursts() || p.branches() }
+
 func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared }
 
 func (p *problem) checkPath() error { return p.CheckPath(p.Fastest(), false) }
@@ -318,7 +326,7 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	plans := make([]plan.Plan, len(s.problems))
 	for i, p := range s.problems {
 		budgets := best.budgets[i]
-		if !p.bursts() {
+		if !p.phased() {
 			if p.DistributeSlack(sets[i]) {
 				budgets = p.DAG.Stretch(plan.Worsts(sets[i]), p.Pipeline.SLO)
 			}
@@ -356,6 +364,9 @@ func (s *packer) unproven(plans []plan.Plan, together []bool) {
 // charged with their part of it.
 func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Device, []bool) {
 	d := plan.Device{Hardware: b.kind.hardware, Price: b.kind.price, Share: b.total(), InPhase: b.inPhase}
+	if b.inPhase {
+		d.Share = b.busy(best.parts)
+	}
 	if b.held != nil {
 		d.Tasks = slices.Clone(b.held.Tasks)
 	}
@@ -370,13 +381,13 @@ func (s *packer) device(b *bin, best *packing, sets [][]plan.Schedule) (plan.Dev
 		}
 		a := plan.Allocation{
 			Config: *w.Config, Machines: w.use, Rate: at.residual, Collect: at.residual, Period: w.period, Window: w.window,
-			Deadline: w.deadline, Worst: w.window + w.deadline, Charge: w.use / d.Share,
+			Deadline: w.deadline, Worst: w.window + w.deadline, Charge: w.use / b.total(),
 		}
 		if w.burst != nil {
 			a.Config, a.Items, task.AtOnce = *w.burst.one, at.items, w.burst.atOnce
 		}
 		if b.inPhase {
-			task.Offset = at.offset + w.window
+			task.Offset, task.Branch = at.offset+w.window, at.branch
 		}
 		d.Tasks = append(d.Tasks, task)
 		set.Add(a)

@@ -35,14 +35,16 @@ type assignment struct {
 	pipeline, module int
 	by               division
 	budget           time.Duration
-	dedicated        []plan.Allocation // on devices of its own
-	residual         float64           // requests per second that are left to a shared device
-	items            int               // of each burst that are; 0 where requests do not come in bursts
-	gap              time.Duration     // between two bursts
-	offset           time.Duration     // from the arrival of a request to its virtual arrival here
-	rest             rest              // of the stream, that devices of its own take
-	choices          [][]candidate     // how the residual rate may run, by kind
-	size             float64           // weight of what the residual rate uses at the least
+	dedicated        []plan.Allocation  // on devices of its own
+	residual         float64            // requests per second that are left to a shared device
+	items            int                // of each burst that are; 0 where requests do not come in bursts
+	gap              time.Duration      // between two bursts, or two requests that are told apart
+	single           bool               // requests come one by one, of a pipeline with branches
+	branch           []demand.Condition // under which they come here
+	offset           time.Duration      // from the arrival of a request to its virtual arrival here
+	rest             rest               // of the stream, that devices of its own take
+	choices          [][]candidate      // how the residual rate may run, by kind
+	size             float64            // weight of what the residual rate uses at the least
 }
 
 // rest is what devices of a module's own leave to its group on a shared device. Both
@@ -246,6 +248,9 @@ func (p *assignment) period(c *candidate, window time.Duration) time.Duration {
 	return min(c.filling, max(window, p.restFor(c).one))
 }
 
+// phased reports whether a test of the device may rest on when its batches come.
+func (p *assignment) phased() bool { return p.items > 0 || p.single }
+
 // owns is the weight of devices of the module's own.
 func (p *assignment) owns() float64 {
 	weight := 0.0
@@ -319,7 +324,7 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 		return best, false
 	}
 	trial, spare := make([]option, 0, len(members)), make([]option, 0, len(members))
-	bursts := slices.ContainsFunc(members, func(i int) bool { return parts[i].items > 0 })
+	bursts := slices.ContainsFunc(members, func(i int) bool { return parts[i].phased() })
 	try := func(due, longest time.Duration) (takes time.Duration) {
 		b := bin{kind: h, held: held, parts: members, options: trial[:0]}
 		if !b.all(parts, due, longest) {
@@ -358,18 +363,23 @@ func arrange(h sharedKind, held *plan.HeldDevice, members []int, parts []assignm
 // shortest budget; false where there is nothing between them.
 func between(h sharedKind, members []int, parts []assignment) (low, high time.Duration, ok bool) {
 	high = math.MaxInt64
-	bursts, longest := false, time.Duration(0)
+	bursts, longest, one := false, time.Duration(0), time.Duration(0)
 	for _, i := range members {
 		shortest := shortestOf(parts[i].choices[h.index])
 		if shortest == 0 {
 			return 0, 0, false
 		}
 		low, high = plan.SaturatingAdd(low, shortest), min(high, parts[i].budget)
-		if parts[i].items > 0 {
-			bursts = true
-		} else {
+		switch {
+		case !parts[i].phased():
 			longest = max(longest, shortest)
+		case parts[i].single && (one == 0 || shortest < one):
+			one = shortest
 		}
+		bursts = bursts || parts[i].phased()
+	}
+	if longest == 0 {
+		longest = one
 	}
 	if bursts { // who is due sooner waits for one batch of a burst at the most, and not for all others
 		low = longest
@@ -382,7 +392,7 @@ func between(h sharedKind, members []int, parts []assignment) (low, high time.Du
 func dues(h sharedKind, held *plan.HeldDevice, members []int, parts []assignment, low, high time.Duration) (list []time.Duration) {
 	sums := 1
 	for _, i := range members {
-		if parts[i].items > 0 { // whose deadline is given, and which others need not wait for
+		if parts[i].phased() { // whose deadline is given, and which others need not wait for
 			return deadlines(max(1, low), high)
 		}
 		if sums *= len(parts[i].choices[h.index]); sums > mostDeadlines || held != nil {
@@ -434,13 +444,27 @@ func leastUse(h sharedKind, members []int, parts []assignment, due time.Duration
 func (b *bin) all(parts []assignment, deadline, longest time.Duration) bool {
 	for _, i := range b.parts {
 		w, ok := parts[i].option(b.kind.index, deadline, longest)
-		if !ok || b.total()+w.use > 1+plan.RateTolerance {
+		if !ok {
 			return false
 		}
 		b.options = append(b.options, w)
 		b.use += w.use
 	}
-	return true
+	return b.able(parts)
+}
+
+// able reports whether the device has time for its parts.
+func (b *bin) able(parts []assignment) bool {
+	return b.total() <= 1+plan.RateTolerance || b.held == nil && b.busy(parts) <= 1+plan.RateTolerance
+}
+
+// busy is the share of its time that parts take of which it is known when their batches come: of
+// when and else of one condition, the larger.
+func (b *bin) busy(parts []assignment) float64 {
+	if !slices.ContainsFunc(b.parts, func(i int) bool { return len(parts[i].branch) > 0 }) || !b.playable(parts) {
+		return b.total()
+	}
+	return demand.Together(b.phased(parts), func(t demand.Phased) float64 { return t.Use() })
 }
 
 // fits reports whether the device's memory holds all that runs on it.
@@ -488,7 +512,7 @@ func (b *bin) shorten(parts []assignment, due time.Duration) bool {
 	}
 	b.use += other.use - b.options[at].use
 	b.options[at] = other
-	return b.total() <= 1+plan.RateTolerance
+	return b.able(parts)
 }
 
 func (b *bin) sound(parts []assignment) bool {
@@ -508,7 +532,7 @@ func (b *bin) sound(parts []assignment) bool {
 }
 
 // playable reports whether it is known when each part's batches come: all are of one pipeline
-// and come with each of its requests, which has bursts.
+// and come with each of its requests, which has bursts, or with those that take a branch.
 func (b *bin) playable(parts []assignment) bool {
 	gap := time.Duration(0)
 	for _, i := range b.parts {
@@ -524,7 +548,7 @@ func (b *bin) playable(parts []assignment) bool {
 func (b *bin) phased(parts []assignment) (list []demand.Phased) {
 	for k := range b.options {
 		w := &b.options[k]
-		list = append(list, demand.Phased{Task: w.task(), Offset: (parts[b.parts[k]].offset + w.window).Seconds()})
+		list = append(list, demand.Phased{Task: w.task(), Offset: (parts[b.parts[k]].offset + w.window).Seconds(), Branch: parts[b.parts[k]].branch})
 	}
 	return list
 }

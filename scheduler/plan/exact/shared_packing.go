@@ -75,7 +75,7 @@ func (s *packer) division(budgets allBudgets, pipeline, module int, by division)
 	if !d.known {
 		d.known = true
 		d.part, d.ok = s.divide(pipeline, module, budgets[pipeline][module], by)
-		if s.problems[pipeline].bursts() {
+		if s.problems[pipeline].phased() {
 			d.part.offset = s.problems[pipeline].offset(budgets[pipeline], module)
 		}
 	}
@@ -226,7 +226,7 @@ func bySize(parts []assignment) []int {
 func (s *packer) insert(bins []bin, parts []assignment, i, except int) bool {
 	at, best, least := -1, bin{}, math.Inf(1)
 	for k := range bins {
-		if k == except || bins[k].total() >= 1 {
+		if k == except || bins[k].total() >= 1 && len(parts[i].branch) == 0 {
 			continue
 		}
 		b, ok := s.arranged(bins[k].kind, bins[k].held, with(bins[k].parts, i), parts)

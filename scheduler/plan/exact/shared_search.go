@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/scheduler/plan/demand"
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
@@ -82,6 +83,9 @@ func (s *packer) choose(p *assignment, configs []plan.Config) {
 			}
 		}
 		fluid := candidate{Config: c, filling: filling(p.residual, c)}
+		if p.single && len(p.dedicated) == 0 {
+			offer(inBursts(c, 1, p.gap))
+		}
 		if p.items > 0 {
 			offer(inBursts(c, p.items, p.gap))
 			if fluid.spread = p.gap; len(p.dedicated) > 0 || c.Duration+p.gap >= p.budget {
@@ -96,7 +100,10 @@ func (s *packer) choose(p *assignment, configs []plan.Config) {
 // nothing to offer.
 func (s *packer) divide(pipeline, module int, budget time.Duration, by division) (assignment, bool) {
 	m := s.problems[pipeline].Modules[module]
-	p := assignment{pipeline: pipeline, module: module, by: by, budget: budget, gap: plan.WholeNanoseconds(m.Bursts.Gap)}
+	p := assignment{pipeline: pipeline, module: module, by: by, budget: budget, gap: plan.WholeNanoseconds(m.Bursts.Gap), branch: m.Branch}
+	if m.Single && s.problems[pipeline].branches() {
+		p.single, p.gap = true, plan.WholeNanoseconds(m.Gap())
+	}
 	if m.Rate == 0 {
 		return p, by == dedicated
 	}
@@ -261,6 +268,8 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	if !ok {
 		return nil, nil, 0
 	}
+	sides := s.sides()
+	bounds = highest(sides, bounds)
 	for _, b := range bounds {
 		total += b
 	}
@@ -286,7 +295,16 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 		return nil, nil, 0
 	}
 	var splits []allBudgets
-	total, splits = s.bound(total, best.weight)
+	if len(sides) == 0 {
+		total, splits = s.bound(total, best.weight)
+	}
+	for _, side := range sides {
+		least, _ := side.bound(total, best.weight)
+		total = math.Max(total, least)
+		for i, p := range s.problems {
+			p.own.Restricted = p.own.Restricted || side.problems[i].own.Restricted
+		}
+	}
 	for _, b := range splits {
 		if done() || s.halted() {
 			break
@@ -317,6 +335,46 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 	return s.shorten(best), bounds, total
 }
 
+// sides are the problems with one side of each condition only, when or else; none where there are
+// no conditions. What keeps all requests keeps those that take one side, so the bound of each holds
+// for the whole. That of the modules of both sides does not: they may share the time of a device.
+func (s *packer) sides() (list []*packer) {
+	if !slices.ContainsFunc(s.problems, (*problem).branches) {
+		return nil
+	}
+	for _, without := range []bool{false, true} {
+		var problems []*problem
+		for _, p := range s.problems {
+			ready := *p.Prepared // its steps run beside others on both sides
+			ready.Modules = slices.Clone(ready.Modules)
+			for i, m := range ready.Modules {
+				one := *m
+				if slices.ContainsFunc(m.Branch, func(c demand.Condition) bool { return c.Else == without }) {
+					one.Rate, one.Bursts = 0, demand.Bursts{}
+				}
+				ready.Modules[i] = &one
+			}
+			side := &problem{Prepared: &ready, declared: &ready, steps: make([]colocated, len(ready.Modules)), proves: p.proves}
+			side.own = newWhole(&ready)
+			problems = append(problems, side)
+		}
+		list = append(list, newPacker(problems))
+	}
+	return list
+}
+
+// highest are the bounds of single pipelines by the sides of their conditions, where there are any.
+func highest(sides []*packer, bounds []float64) []float64 {
+	for k, side := range sides {
+		for i, p := range side.problems {
+			if _, bound, ok := p.searchProportional(); ok && (k == 0 || bound > bounds[i]) {
+				bounds[i] = bound
+			}
+		}
+	}
+	return bounds
+}
+
 // shorten shortens the budgets of pipelines with bursts as far as that costs nothing, and uses
 // no more of devices. Their items
 // start when their virtual arrival comes, however soon the modules above are done: what is left
@@ -324,7 +382,7 @@ func (s *packer) search() (best *packing, bounds []float64, total float64) {
 func (s *packer) shorten(best *packing) *packing {
 	const steps = 8 // of one bisection
 	for i, p := range s.problems {
-		if !p.bursts() {
+		if !p.phased() {
 			continue
 		}
 		for k, m := range p.Modules {
