@@ -23,7 +23,7 @@ const module = "github.com/harpagon/harpagon/"
 // import rooms that stand below it, and itself.
 var floors = []string{
 	"cmd", "experiments", "sdk/local", "examples", "sdk", "gateway", "workflows", "activities",
-	"dispatcher", "executors", "scheduler", "wire", "pipelines", "internal",
+	"dispatcher", "executors", "python", "scheduler", "wire", "pipelines", "internal",
 }
 
 // lightRooms may import only these rooms, whatever stands below them: a client

@@ -67,6 +67,7 @@ type Metadata struct {
 	SLO        time.Duration
 	Rate       float64 // requests per second that the plan is for; 0 where that is not known
 	Inputs     []pipelines.Port
+	Memory     int64            // bytes that a model takes on its device, where its server tells
 	Outputs    []pipelines.Port // a datatype is empty until an executor has attached
 
 	// Applications of a function, each addressed as NAME/APPLICATION, with the

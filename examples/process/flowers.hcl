@@ -14,7 +14,6 @@ pipeline "flowers" {
   module "classify" {
     engine  = "process"
     command = ["python3", "./classify.py"]
-    files   = ["oip.py"] # which classify.py imports
     inputs  = { features = input.features }
     batches = [1, 2, 4, 8]
   }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/internal/subprocess"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -39,7 +40,7 @@ type process struct {
 // start starts a child and waits for its hello.
 func start(ctx context.Context, engine, module, device string, o *Options) (*process, error) {
 	p := &process{engine: engine, module: module, options: o}
-	memory, err := newFile(memorySize(o.MaxMessage))
+	memory, err := osutil.MemoryFile(memorySize(o.MaxMessage))
 	if err != nil {
 		return nil, fmt.Errorf("child: %w", err)
 	}

@@ -29,7 +29,7 @@ func memorySize(most int) int {
 	return 2 * maxHeld * ((most + page - 1) / page * page)
 }
 
-// openShared maps memory that newFile has made.
+// openShared maps memory of osutil.MemoryFile.
 func openShared(file *os.File, most int) (*shared, error) {
 	all, err := unix.Mmap(int(file.Fd()), 0, memorySize(most), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -15,7 +15,8 @@
 // In its arguments {socket} stands for the path of the socket to listen on,
 // {model} for that of the declared model and {module} for the module's name; the
 // environment has the same as HARPAGON_SOCKET, HARPAGON_MODEL and
-// HARPAGON_MODULE, and the largest batch as HARPAGON_MAX_BATCH. Arguments that
+// HARPAGON_MODULE, and the largest batch as HARPAGON_MAX_BATCH, all sizes as HARPAGON_BATCHES
+// and the device as HARPAGON_DEVICE. Arguments that
 // begin with ./ or ../ are paths from the folder of the declaration. On hardware
 // "cpu", which is one core, OMP_NUM_THREADS is 1 unless it is set.
 //
@@ -33,6 +34,7 @@
 // The command runs behind a supervisor, as package subprocess has it: nothing of it outlives
 // the executor, even one that was killed.
 //
-// It is somebody else's program, so that batches go to it by a published protocol, where those
-// to engines of ours (package child) go through memory that both see.
+// It is somebody else's program, so that batches go to it by a published protocol, and through memory that both see
+// where it knows the protocol's extension for that (package remote): package python has what makes such a program
+// of a class.
 package process

@@ -21,7 +21,7 @@ type engine struct{ options Options }
 func (e *engine) Name() string { return pipelines.EngineProcess }
 
 // Version changes with how commands are started and asked.
-func (e *engine) Version() string { return "1" }
+func (e *engine) Version() string { return "2" }
 
 // Load starts the command and waits until it serves. ctx bounds the loading
 // only; the command lives until Close or its own end.
@@ -33,7 +33,11 @@ func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instanc
 	if err != nil {
 		return nil, err
 	}
-	return &instance{server: s, module: m.Module.Name}, nil
+	in := &instance{server: s, module: m.Module.Name}
+	if s.model.Ahead() {
+		return &aheadInstance{in}, nil
+	}
+	return in, nil
 }
 
 // Options say how commands are started. The zero value is ready to use.
@@ -50,6 +54,8 @@ type Options struct {
 	StopTimeout  time.Duration // between SIGTERM and SIGKILL; 0 means 5 s
 	HealthPeriod time.Duration // see remote.Options
 	MaxAnswer    int           // see remote.Options
+
+	unshared bool // tensors travel; for tests
 
 	endTime time.Duration // for a command to end that has failed a batch; 0 means 2 s
 }
@@ -87,8 +93,11 @@ type instance struct {
 // Signature is what the command said.
 func (in *instance) Signature() pipelines.Signature { return in.server.model.Signature() }
 
-// Memory is 0: the protocol does not tell.
-func (in *instance) Memory() int64 { return 0 }
+// Memory is what the command said; 0 where it does not tell.
+func (in *instance) Memory() int64 { return in.server.model.Memory() }
+
+// MemoryFor is that of one for batches of up to a size.
+func (in *instance) MemoryFor(size int) int64 { return in.server.model.MemoryFor(size) }
 
 // Close ends the command and waits for its end.
 func (in *instance) Close() error {
@@ -123,7 +132,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 		s.Kill(fmt.Errorf("it was killed because its caller stopped waiting: %w", context.Cause(ctx)))
 		<-s.Ended()
 		code := wire.CodeUnavailable
-		if errors.Is(ctx.Err(), context.Canceled) {
+		if errors.Is(context.Cause(ctx), context.Canceled) {
 			code = wire.CodeCanceled
 		}
 		return nil, wire.Errorf(code, in.module, "%v", s.gone())
@@ -132,4 +141,28 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 		return nil, in.gone()
 	}
 	return answers, err
+}
+
+// aheadInstance is of a command that keeps a batch until it is done with the one before.
+type aheadInstance struct{ *instance }
+
+// Stage sends a batch while one is computed: it is on its way, and in the command, by the time that its turn comes.
+func (in *aheadInstance) Stage(items [][]wire.Tensor) (func(context.Context) ([][]wire.Tensor, error), error) {
+	if !in.server.Alive() {
+		return nil, in.gone()
+	}
+	life, cancel := context.WithCancelCause(context.Background())
+	var answers [][]wire.Tensor
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		answers, err = in.Run(life, items)
+	}()
+	return func(ctx context.Context) ([][]wire.Tensor, error) {
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+		<-ended
+		return answers, err
+	}, nil
 }

@@ -46,8 +46,17 @@ func TestMain(m *testing.M) {
 
 // beVictim loads a command, says so, and waits to be killed.
 func beVictim() {
-	_, err := New(Options{}).Load(context.Background(), model(os.Getenv(victim)))
+	m := model(os.Getenv(victim))
+	if script := os.Getenv(victim); strings.HasSuffix(script, ".py") {
+		m = executors.Model{Module: pipelines.Module{Name: "mod", Command: []string{"python3", "-B", script}}, Batches: []int{1, 8}, MaxBatch: 8}
+	}
+	in, err := New(Options{}).Load(context.Background(), m)
 	fmt.Println("loaded", err)
+	for n := 1; strings.HasSuffix(m.Module.Command[len(m.Module.Command)-1], ".py"); n = n*2%(1<<20) + 1 {
+		if _, err := in.Run(context.Background(), [][]wire.Tensor{bytesOf(n, 1)}); err != nil {
+			panic(err)
+		}
+	}
 	select {}
 }
 

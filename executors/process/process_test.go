@@ -52,10 +52,13 @@ func numbers(text, word string) (all []int) {
 	return all
 }
 
-func load(t *testing.T, o Options, m executors.Model) *instance {
+func load(t testing.TB, o Options, m executors.Model) *instance {
 	in, err := New(o).Load(t.Context(), m)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, in.Close()) })
+	if ahead, ok := in.(*aheadInstance); ok {
+		return ahead.instance
+	}
 	return in.(*instance)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/executors/remote"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/internal/subprocess"
+	"github.com/harpagon/harpagon/python"
 	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
@@ -35,6 +36,10 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 		return nil, fmt.Errorf("executors/process: a folder for the socket: %w", err)
 	}
 	s := &server{command: m.Module.Command[0], folder: folder, options: o}
+	if err := python.Write(s.python()); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, fmt.Errorf("executors/process: a folder for Python's package: %w", err)
+	}
 	if s.Process, err = subprocess.Start(s.says(m)); err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, fmt.Errorf("executors/process: starting %s: %w", s.command, err)
@@ -52,15 +57,23 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 // socket is short: the path of a socket has about a hundred characters.
 func (s *server) socket() string { return filepath.Join(s.folder, "s") }
 
+// python is where the package harpagon_engine lies.
+func (s *server) python() string { return filepath.Join(s.folder, "python") }
+
 // says is what the command is told.
 func (s *server) says(m executors.Model) subprocess.Command {
 	named := strings.NewReplacer("{socket}", s.socket(), "{model}", m.Module.Model, "{module}", m.Module.Name)
 	c := subprocess.Command{
-		Args: s.options.Supervisor, Output: s.options.Output, Prefix: "[process " + m.Module.Name + "] ", Grace: s.options.StopTimeout,
+		Args: s.options.Supervisor, Output: s.options.Output, Prefix: "[process " + m.Module.Name + "] ", Grace: s.options.StopTimeout, Remove: s.folder,
 		Env: []string{
 			"HARPAGON_SOCKET=" + s.socket(), "HARPAGON_MODEL=" + m.Module.Model, "HARPAGON_MODULE=" + m.Module.Name,
-			"HARPAGON_MAX_BATCH=" + strconv.Itoa(max(m.MaxBatch, 1)),
+			"HARPAGON_MAX_BATCH=" + strconv.Itoa(max(m.MaxBatch, 1)), "HARPAGON_BATCHES=" + joined(m.Batches),
+			"HARPAGON_DEVICE=" + m.Device,
+			"PYTHONPATH=" + strings.TrimSuffix(s.python()+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"), string(os.PathListSeparator)),
 		},
+	}
+	if gpu := devices.Visible(m.Device); gpu != "" {
+		c.Env = append(c.Env, "CUDA_VISIBLE_DEVICES="+gpu)
 	}
 	for _, a := range m.Module.Command {
 		c.Run = append(c.Run, named.Replace(a))
@@ -77,7 +90,7 @@ func (s *server) attach(ctx context.Context, m executors.Model) error {
 	if err != nil {
 		return err
 	}
-	target := remote.Target{Server: client, Where: s.command, Model: m.Module.Name, Timeout: s.options.RunTimeout}
+	target := remote.Target{Server: client, Where: s.command, Model: m.Module.Name, Timeout: s.options.RunTimeout, Here: !s.options.unshared}
 	o := remote.Options{LoadTimeout: s.options.StartTimeout, HealthPeriod: s.options.HealthPeriod, MaxAnswer: s.options.MaxAnswer}
 	s.model, err = remote.Attach(ctx, target, m, o)
 	return err
@@ -139,4 +152,13 @@ func (s *server) close() {
 	}
 	s.Stop()
 	_ = os.RemoveAll(s.folder)
+}
+
+// joined are numbers with commas between them.
+func joined(all []int) string {
+	text := make([]string, len(all))
+	for i, n := range all {
+		text[i] = strconv.Itoa(n)
+	}
+	return strings.Join(text, ",")
 }

@@ -19,6 +19,9 @@
 // several at a time. The setting batch says otherwise. Where shapes differ
 // within a batch, those that agree go together.
 //
+// A server of this machine that names the extension for system shared memory, over HTTP, gets no tensors but
+// where they lie: regions.go.
+//
 // # Health
 //
 // Loading waits until the server says that the model is ready, reads its

@@ -168,6 +168,7 @@ type Target struct {
 	Version string // empty leaves it to the server
 	Batch   string // pipelines.BatchStack, pipelines.BatchSingle, or empty: as the shapes say
 	Timeout time.Duration
+	Here    bool // it is on this machine, so that memory can be shared with it
 }
 
 // dial makes a client for the address. Nothing is sent yet.
@@ -186,6 +187,7 @@ func dial(r pipelines.Remote, o *Options) (Target, error) {
 	if token != "" && !strings.HasSuffix(r.Scheme, "s") && !secure.Loopback(host) {
 		return t, fmt.Errorf("the token of %s would travel without TLS, for everybody on the way to read; name the server as %ss://", t.Where, r.Scheme)
 	}
+	t.Here = secure.Loopback(host)
 	if !strings.HasPrefix(r.Scheme, "grpc") {
 		t.Server = oip.NewClient(oip.ClientOptions{URL: t.Where, Token: token, MaxAnswer: int64(o.MaxAnswer)})
 		return t, nil

@@ -120,7 +120,7 @@ func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
 		}
 		return nil
 	}
-	if err := executors.WarmUp(ctx, sizes, run); err != nil {
+	if err := in.grade(ctx, sizes, run); err != nil {
 		return err
 	}
 	executors.WarmBetween(ctx, sizes, run)

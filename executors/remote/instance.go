@@ -28,6 +28,9 @@ type Instance struct {
 	stacked   bool
 	names     []string // outputs that are asked for
 	largest   int      // requests in a batch
+	regions   *regions // nil where tensors travel
+	ahead     bool     // the server keeps a batch until it is done with the one before
+	graded    []graded // what it said of its memory
 
 	mu   sync.Mutex
 	down error // why batches fail at once; nil while the model is well
@@ -65,6 +68,13 @@ func (in *Instance) load(ctx context.Context, m executors.Model) error {
 	}
 	if err := in.describe(meta, m.Module, m.Outputs); err != nil {
 		return err
+	}
+	if s, ok := in.target.Server.(sharer); ok && in.target.Here {
+		extensions, err := s.Extensions(limited)
+		if err != nil {
+			return err
+		}
+		in.regions, in.ahead = newRegions(s, extensions), slices.Contains(extensions, oip.ExtensionAhead)
 	}
 	return in.warmUp(ctx, m)
 }
@@ -150,14 +160,17 @@ func portNames(ports []pipelines.Port) string {
 // Signature is what the server's metadata say, without batch dimension.
 func (in *Instance) Signature() pipelines.Signature { return in.signature }
 
-// Memory is 0: the server does not tell.
-func (in *Instance) Memory() int64 { return 0 }
+// Ahead reports whether the server keeps a batch that is sent while it computes one.
+func (in *Instance) Ahead() bool { return in.ahead }
 
 // Close ends the connection.
 func (in *Instance) Close() error {
 	in.stop()
 	in.watch.Wait()
 	in.setDown(errors.New("it has been closed"))
+	if in.regions != nil {
+		in.regions.close()
+	}
 	return in.target.Server.Close()
 }
 
@@ -239,19 +252,10 @@ next:
 
 // together sends requests whose tensors have the same shapes as one.
 func (in *Instance) together(ctx context.Context, items, answers [][]wire.Tensor, like []int) error {
-	q := in.request()
-	column := make([]wire.Tensor, len(like))
-	for j := range in.sent.Inputs {
-		for k, i := range like {
-			column[k] = items[i][j]
-		}
-		stack, err := wire.Stack(column)
-		if err != nil {
-			return wire.Errorf(wire.CodeInternal, in.module, "%v", err)
-		}
-		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.sent.Inputs[j].Name, Tensor: stack})
+	outputs, err := in.askPlaced(ctx, items, like)
+	if errors.Is(err, errNotPlaced) {
+		outputs, err = in.askStacked(ctx, items, like)
 	}
-	outputs, err := in.ask(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -275,13 +279,37 @@ func (in *Instance) together(ctx context.Context, items, answers [][]wire.Tensor
 	return nil
 }
 
+// askStacked sends requests as one whose tensors travel.
+func (in *Instance) askStacked(ctx context.Context, items [][]wire.Tensor, like []int) ([]wire.Tensor, error) {
+	q := in.request()
+	column := make([]wire.Tensor, len(like))
+	for j := range in.sent.Inputs {
+		for k, i := range like {
+			column[k] = items[i][j]
+		}
+		stack, err := wire.Stack(column)
+		if err != nil {
+			return nil, wire.Errorf(wire.CodeInternal, in.module, "%v", err)
+		}
+		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.sent.Inputs[j].Name, Tensor: stack})
+	}
+	return in.ask(ctx, in.travel(q))
+}
+
+// travel sends a request with its tensors.
+func (in *Instance) travel(q *wire.InferRequest) func(context.Context) (*wire.InferResponse, error) {
+	return func(ctx context.Context) (*wire.InferResponse, error) {
+		return in.target.Server.Infer(ctx, q, in.target.Version)
+	}
+}
+
 // alone sends one request by itself.
 func (in *Instance) alone(ctx context.Context, items, answers [][]wire.Tensor, i int) error {
 	q := in.request()
 	for j, t := range items[i] {
 		q.Inputs = append(q.Inputs, wire.NamedTensor{Name: in.sent.Inputs[j].Name, Tensor: t})
 	}
-	outputs, err := in.ask(ctx, q)
+	outputs, err := in.ask(ctx, in.travel(q))
 	if err != nil {
 		return err
 	}
@@ -316,13 +344,13 @@ const (
 )
 
 // ask sends a request and gives the outputs in the order of the signature.
-func (in *Instance) ask(ctx context.Context, q *wire.InferRequest) ([]wire.Tensor, error) {
+func (in *Instance) ask(ctx context.Context, send func(context.Context) (*wire.InferResponse, error)) ([]wire.Tensor, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, in.target.Timeout, errTimeout)
 	defer cancel()
 	var r *wire.InferResponse
 	var err error
 	for n := 1; ; n++ {
-		r, err = in.target.Server.Infer(ctx, q, in.target.Version)
+		r, err = send(ctx)
 		if err == nil || n == attempts || !safe(err) || osutil.SleepTimer(ctx, again<<(n-1)) != nil {
 			break
 		}

@@ -1,6 +1,6 @@
 // Package osutil is what the rooms need of the operating system beyond Go's library:
-// processors, short sleeps, files that are written whole, files that others name, and
-// logs.
+// processors, short sleeps, files that are written whole, files that others name, memory
+// that processes share, and logs.
 //
 // # Processors
 //
@@ -48,4 +48,9 @@
 //
 // Whoever writes a declaration may have any file of the machine read that reads it,
 // so that none may take its memory or keep it waiting.
+//
+// # Memory that processes share
+//
+// MemoryFile has no name, is passed on as a file, and goes with the last process that has it.
+// NamedMemory is for those who open shared memory by its name.
 package osutil

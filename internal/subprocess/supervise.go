@@ -15,8 +15,9 @@ const supervisor = "a supervisor"
 
 // command is the orders of a supervisor.
 type command struct {
-	Run   []string
-	Grace time.Duration
+	Run    []string
+	Grace  time.Duration
+	Remove string
 }
 
 // Exit codes, as shells have them.
@@ -66,6 +67,9 @@ func supervise() int {
 	close(over)
 	kill(syscall.SIGKILL) // what the command has left behind
 	killAdopted()
+	if o.Remove != "" {
+		_ = os.RemoveAll(o.Remove)
+	}
 	return exitCode(err)
 }
 

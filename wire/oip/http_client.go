@@ -51,7 +51,8 @@ type Client struct {
 
 	binary atomic.Bool // the server has the extension for binary tensors
 	asked  sync.Mutex
-	known  bool // what binary says has been asked
+	known  bool     // what binary says has been asked
+	named  []string // extensions of the server, once asked
 }
 
 // NewClient makes a client. Nothing is sent yet.
@@ -138,6 +139,10 @@ func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Met
 
 // Infer asks for one answer. The deadline of ctx is told to the server.
 func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string) (*wire.InferResponse, error) {
+	return c.infer(ctx, q, version, new(Places))
+}
+
+func (c *Client) infer(ctx context.Context, q *wire.InferRequest, version string, p *Places) (*wire.InferResponse, error) {
 	if err := c.extensions(ctx); err != nil {
 		return nil, err
 	}
@@ -145,7 +150,7 @@ func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string
 	if at, ok := ctx.Deadline(); ok {
 		timeout = max(time.Until(at), time.Microsecond)
 	}
-	body, header, err := c.encode(q, timeout)
+	body, header, err := encodeRequest(q, timeout, c.binary.Load(), p)
 	if err != nil {
 		return nil, err
 	}
@@ -153,19 +158,11 @@ func (c *Client) Infer(ctx context.Context, q *wire.InferRequest, version string
 	if err != nil {
 		return nil, err
 	}
-	r, err := DecodeResponse(answer, header)
+	r, err := decodeResponse(answer, header, q, p)
 	if err != nil {
 		return nil, unreadableAnswer(err)
 	}
 	return r, nil
-}
-
-func (c *Client) encode(q *wire.InferRequest, timeout time.Duration) ([]byte, int, error) {
-	if c.binary.Load() {
-		return EncodeRequest(q, timeout)
-	}
-	body, err := EncodeRequestJSON(q, timeout)
-	return body, -1, err
 }
 
 // extensions asks once what the server knows.
@@ -184,7 +181,8 @@ func (c *Client) extensions(ctx context.Context) error {
 		Extensions []string `json:"extensions"`
 	}
 	if err == nil && json.Unmarshal(body, &j) == nil { // or it tells nothing that can be read
-		c.binary.Store(slices.Contains(j.Extensions, "binary_tensor_data"))
+		c.named = j.Extensions
+		c.binary.Store(slices.Contains(j.Extensions, ExtensionBinary))
 	}
 	c.known = true
 	return nil
@@ -214,6 +212,10 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	if method == http.MethodGet {
 		client = c.asides
 	}
+	return c.doBy(ctx, client, method, path, body, header)
+}
+
+func (c *Client) doBy(ctx context.Context, client *http.Client, method, path string, body []byte, header int) ([]byte, int, error) {
 	answer, err := Do(ctx, client, HTTPRequest{
 		Method: method, URL: c.options.URL + path, Token: c.options.Token, Body: body, Header: header, MaxAnswer: c.options.MaxAnswer,
 	})

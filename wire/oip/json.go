@@ -64,6 +64,11 @@ type tensorJSON struct {
 
 type tensorParameters struct {
 	BinarySize *int64 `json:"binary_data_size,omitempty"`
+
+	// Where it lies in shared memory.
+	Region     string `json:"shared_memory_region,omitempty"`
+	Offset     *int64 `json:"shared_memory_offset,omitempty"`
+	RegionSize *int64 `json:"shared_memory_byte_size,omitempty"`
 }
 
 type responseJSON struct {

@@ -32,18 +32,19 @@ func (c *Call) AsBinary(output string) bool {
 // EncodeRequest writes a request with binary tensors in both directions.
 // header is the length of the JSON part. A timeout of 0 means none.
 func EncodeRequest(q *wire.InferRequest, timeout time.Duration) (body []byte, header int, err error) {
-	return encodeRequest(q, timeout, true)
+	return encodeRequest(q, timeout, true, new(Places))
 }
 
 // EncodeRequestJSON writes a request without binary data, for servers that do
 // not know the extension; all of the body is JSON. It fails for datatypes and
 // values that JSON cannot carry.
 func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, error) {
-	body, _, err := encodeRequest(q, timeout, false)
+	body, _, err := encodeRequest(q, timeout, false, new(Places))
 	return body, err
 }
 
-func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool) (body []byte, header int, err error) {
+// encodeRequest gives -1 as header where nothing may be binary data.
+func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool, p *Places) (body []byte, header int, err error) {
 	body = appendID(append(room(q.Inputs, 0, func(string) bool { return binary }), '{'), q.ID)
 	if timeout > 0 || binary {
 		body = append(body, `"parameters":{`...)
@@ -61,21 +62,28 @@ func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool) (bo
 		if i > 0 {
 			body = append(body, ',')
 		}
-		if body, err = appendTensor(body, &q.Inputs[i], binary); err != nil {
+		if body, err = appendTensor(body, &q.Inputs[i], binary, p.input(i)); err != nil {
 			return nil, 0, invalid("input %q cannot be sent as JSON: %s", q.Inputs[i].Name, reason(err))
 		}
 	}
 	body = append(body, ']')
 	for i, name := range q.Outputs {
 		body = append(body, [...]string{`,"outputs":[`, `,`}[min(i, 1)]...)
-		body = append(appendText(append(body, `{"name":`...), name), '}')
+		body = appendText(append(body, `{"name":`...), name)
+		if at := p.output(i); at != nil {
+			body = at.append(body)
+		}
+		body = append(body, '}')
 	}
 	if len(q.Outputs) > 0 {
 		body = append(body, ']')
 	}
 	body = append(body, '}')
+	if !binary {
+		return body, -1, nil
+	}
 	header = len(body)
-	for i := 0; binary && i < len(q.Inputs); i++ {
+	for i := 0; i < len(q.Inputs); i++ {
 		body = append(body, q.Inputs[i].Data...)
 	}
 	return body, header, nil
@@ -116,7 +124,7 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 		return nil, err
 	}
 	c.Request.ID = j.ID
-	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, grow); err != nil {
+	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, grow, noRegions); err != nil {
 		return nil, err
 	}
 	for _, w := range j.Outputs {
@@ -172,9 +180,17 @@ func ParseHeaderLength(value string) (int, error) {
 	return n, nil
 }
 
+// regions gives the data of a tensor that lies in a region, by what is said of it.
+type regions func(t *wire.NamedTensor, said *tensorParameters) ([]byte, error)
+
+// noRegions is who has registered none.
+func noRegions(_ *wire.NamedTensor, said *tensorParameters) ([]byte, error) {
+	return nil, invalid("it is said to lie in the shared memory %q, and no regions are registered here; send its data", said.Region)
+}
+
 // tensors makes tensors of their JSON and the binary data behind it. kind is
 // "input" or "output", for errors.
-func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) error) ([]wire.NamedTensor, error) {
+func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) error, in regions) ([]wire.NamedTensor, error) {
 	out := make([]wire.NamedTensor, len(list))
 	for i := range list {
 		j := &list[i]
@@ -193,7 +209,7 @@ func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) err
 			}
 		}
 		var err error
-		if rest, err = data(t, j, rest, room); err != nil {
+		if rest, err = data(t, j, rest, room, in); err != nil {
 			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
 		}
 		if err := t.Validate(); err != nil {
@@ -207,9 +223,13 @@ func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) err
 }
 
 // data fills in the tensor's data and returns what is left of the binary part.
-func data(t *wire.NamedTensor, j *tensorJSON, rest []byte, room int64) ([]byte, error) {
+func data(t *wire.NamedTensor, j *tensorJSON, rest []byte, room int64, in regions) ([]byte, error) {
+	var err error
 	size := j.Parameters.BinarySize
 	switch {
+	case j.Parameters.Region != "":
+		t.Data, err = in(t, &j.Parameters)
+		return rest, err
 	case size != nil && j.Data != nil:
 		return nil, invalid("it has both data and binary_data_size")
 	case size != nil:
@@ -221,7 +241,6 @@ func data(t *wire.NamedTensor, j *tensorJSON, rest []byte, room int64) ([]byte, 
 	case j.Data == nil:
 		return nil, invalid("it has neither data nor binary_data_size")
 	}
-	var err error
 	t.Data, err = parseData(t.Datatype, j.Data, room)
 	return rest, err
 }
@@ -269,7 +288,7 @@ func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (bod
 		if binary(t.Name) {
 			header = 0 // known below
 		}
-		if body, err = appendTensor(body, t, binary(t.Name)); err != nil {
+		if body, err = appendTensor(body, t, binary(t.Name), nil); err != nil {
 			return nil, 0, wire.Errorf(wire.CodeInvalid, "", "output %q cannot be returned: %s", t.Name, reason(err))
 		}
 	}
@@ -289,6 +308,10 @@ func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (bod
 // DecodeResponse reads a body whose JSON part is header bytes long; -1 means
 // all of it.
 func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
+	return decodeResponse(body, header, new(wire.InferRequest), new(Places))
+}
+
+func decodeResponse(body []byte, header int, q *wire.InferRequest, p *Places) (*wire.InferResponse, error) {
 	head, rest, err := cut(body, header)
 	if err != nil {
 		return nil, err
@@ -298,7 +321,9 @@ func DecodeResponse(body []byte, header int) (*wire.InferResponse, error) {
 		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
 	}
 	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed)}
-	if r.Outputs, err = tensors("output", j.Outputs, rest, nil); err != nil {
+	if r.Outputs, err = tensors("output", j.Outputs, rest, nil, func(t *wire.NamedTensor, said *tensorParameters) ([]byte, error) {
+		return p.placed(q, t, said)
+	}); err != nil {
 		return nil, err
 	}
 	if r.Stages, err = DecodeStages([]byte(j.Parameters.Stages)); err != nil {

@@ -225,7 +225,7 @@ func appendID(b []byte, id string) []byte {
 
 // appendTensor adds a tensor as a JSON object: without its data where they follow as
 // binary data, else with them as an array.
-func appendTensor(b []byte, t *wire.NamedTensor, binary bool) ([]byte, error) {
+func appendTensor(b []byte, t *wire.NamedTensor, binary bool, at *Place) ([]byte, error) {
 	b = appendText(append(b, `{"name":`...), t.Name)
 	b = append(b, `,"shape":[`...)
 	for i, d := range t.Shape {
@@ -235,6 +235,9 @@ func appendTensor(b []byte, t *wire.NamedTensor, binary bool) ([]byte, error) {
 		b = strconv.AppendInt(b, d, 10)
 	}
 	b = appendText(append(b, `],"datatype":`...), t.Datatype)
+	if at != nil {
+		return append(at.append(b), '}'), nil
+	}
 	if binary {
 		b = strconv.AppendInt(append(b, `,"parameters":{"binary_data_size":`...), int64(len(t.Data)), 10)
 		return append(b, `}}`...), nil

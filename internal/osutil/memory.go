@@ -1,0 +1,4 @@
+package osutil
+
+// NamePrefix begins the names that NamedMemory is given.
+const NamePrefix = "harpagon-"
