@@ -5,11 +5,20 @@ package python
 
 import (
 	"embed"
-	"os"
+	"path"
 )
 
 //go:embed harpagon_engine/*.py
 var files embed.FS
 
-// Write writes the package into a folder, which is then for PYTHONPATH.
-func Write(folder string) error { return os.CopyFS(folder, files) }
+// Files are those of the package, by their paths below a folder that is for PYTHONPATH.
+func Files() map[string]string {
+	const folder = "harpagon_engine"
+	all := map[string]string{}
+	entries, _ := files.ReadDir(folder)
+	for _, e := range entries {
+		text, _ := files.ReadFile(path.Join(folder, e.Name()))
+		all[path.Join(folder, e.Name())] = string(text)
+	}
+	return all
+}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -24,24 +25,16 @@ import (
 type server struct {
 	*subprocess.Process
 	command string // for errors
-	folder  string // of the socket
+	folder  string // of the socket and Python's package; the supervisor makes and removes it
 	options *Options
 	model   *remote.Instance
 }
 
 // start starts the command and waits until its model is ready.
 func start(ctx context.Context, o *Options, m executors.Model) (*server, error) {
-	folder, err := os.MkdirTemp("", "harpagon-")
-	if err != nil {
-		return nil, fmt.Errorf("executors/process: a folder for the socket: %w", err)
-	}
-	s := &server{command: m.Module.Command[0], folder: folder, options: o}
-	if err := python.Write(s.python()); err != nil {
-		_ = os.RemoveAll(folder)
-		return nil, fmt.Errorf("executors/process: a folder for Python's package: %w", err)
-	}
+	s := &server{command: m.Module.Command[0], folder: filepath.Join(os.TempDir(), "harpagon-"+rand.Text()), options: o}
+	var err error
 	if s.Process, err = subprocess.Start(s.says(m)); err != nil {
-		_ = os.RemoveAll(folder)
 		return nil, fmt.Errorf("executors/process: starting %s: %w", s.command, err)
 	}
 	if err := s.Greet(ctx, o.StartTimeout, func(ctx context.Context) error { return s.attach(ctx, m) }); err != nil {
@@ -57,19 +50,16 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 // socket is short: the path of a socket has about a hundred characters.
 func (s *server) socket() string { return filepath.Join(s.folder, "s") }
 
-// python is where the package harpagon_engine lies.
-func (s *server) python() string { return filepath.Join(s.folder, "python") }
-
 // says is what the command is told.
 func (s *server) says(m executors.Model) subprocess.Command {
 	named := strings.NewReplacer("{socket}", s.socket(), "{model}", m.Module.Model, "{module}", m.Module.Name)
 	c := subprocess.Command{
-		Args: s.options.Supervisor, Output: s.options.Output, Prefix: "[process " + m.Module.Name + "] ", Grace: s.options.StopTimeout, Remove: s.folder,
+		Args: s.options.Supervisor, Output: s.options.Output, Prefix: "[process " + m.Module.Name + "] ", Grace: s.options.StopTimeout, Folder: s.folder, Holds: python.Files(),
 		Env: []string{
 			"HARPAGON_SOCKET=" + s.socket(), "HARPAGON_MODEL=" + m.Module.Model, "HARPAGON_MODULE=" + m.Module.Name,
 			"HARPAGON_MAX_BATCH=" + strconv.Itoa(max(m.MaxBatch, 1)), "HARPAGON_BATCHES=" + joined(m.Batches),
 			"HARPAGON_DEVICE=" + m.Device,
-			"PYTHONPATH=" + strings.TrimSuffix(s.python()+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"), string(os.PathListSeparator)),
+			"PYTHONPATH=" + strings.TrimSuffix(s.folder+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"), string(os.PathListSeparator)),
 		},
 	}
 	if gpu := devices.Visible(m.Device); gpu != "" {
@@ -151,7 +141,7 @@ func (s *server) close() {
 		_ = s.model.Close()
 	}
 	s.Stop()
-	_ = os.RemoveAll(s.folder)
+	_ = os.RemoveAll(s.folder) // the supervisor may have been killed
 }
 
 // joined are numbers with commas between them.

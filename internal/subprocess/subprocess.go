@@ -45,13 +45,17 @@ type Command struct {
 	Args   []string      // program and arguments; empty: this program without arguments
 	Orders any           // for the child's Begin, as JSON
 	Run    []string      // a command of others, instead of Role and Orders
-	Remove string        // a folder of such a command's, which goes when it has ended; empty: none
+	Folder string        // such a command's own, which the supervisor makes and removes; empty: none
+	Holds  Contents      // of the folder
 	Env    []string      // beside this process's
 	Files  []*os.File    // for the child, see Parent.File; Start closes them
 	Output io.Writer     // gets what it prints, line by line; nil means os.Stderr
 	Prefix string        // of its lines
 	Grace  time.Duration // between being told to end and being killed
 }
+
+// Contents are files by their paths, with slashes.
+type Contents map[string]string
 
 // Process is a child.
 type Process struct {
@@ -87,7 +91,7 @@ func Start(c Command) (*Process, error) {
 	}
 	p := &Process{output: newLines(c.Output, c.Prefix), grace: c.Grace, supervised: len(c.Run) > 0, ended: make(chan struct{})}
 	if p.supervised {
-		c.Role, c.Orders = supervisor, command{c.Run, c.Grace, c.Remove}
+		c.Role, c.Orders = supervisor, command{c.Run, c.Grace, c.Folder, c.Holds}
 	}
 	p.role = c.Role
 	orders, err := json.Marshal(c.Orders)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -17,7 +18,8 @@ const supervisor = "a supervisor"
 type command struct {
 	Run    []string
 	Grace  time.Duration
-	Remove string
+	Folder string
+	Holds  Contents
 }
 
 // Exit codes, as shells have them.
@@ -43,6 +45,13 @@ func supervise() int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitMissing
 	}
+	if o.Folder != "" {
+		defer os.RemoveAll(o.Folder)
+		if err := makeFolder(o.Folder, o.Holds); err != nil {
+			fmt.Fprintln(os.Stderr, "a folder for the command:", err)
+			return exitMissing
+		}
+	}
 	adopt()
 	c := exec.Command(o.Run[0], o.Run[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
@@ -67,9 +76,6 @@ func supervise() int {
 	close(over)
 	kill(syscall.SIGKILL) // what the command has left behind
 	killAdopted()
-	if o.Remove != "" {
-		_ = os.RemoveAll(o.Remove)
-	}
 	return exitCode(err)
 }
 
@@ -85,4 +91,21 @@ func exitCode(err error) int {
 		return exitSignal + int(status.Signal())
 	}
 	return exit.ExitCode()
+}
+
+// makeFolder makes a folder that nobody else can look into.
+func makeFolder(folder string, holds Contents) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	for name, text := range holds {
+		at := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
