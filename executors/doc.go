@@ -57,6 +57,8 @@
 //
 //	load 1 ── load 4 ── load 16 ── round: 1 4 16 ── round: 16 4 1 ── ... ── points
 //
+// An engine that LoadsOnce is loaded for the largest only, and tells of the memory of all.
+//
 // Durations are taken from the calm rounds, or the calmest half; spreads from all.
 // What is known at any time is Measured: told after every round, and enough to go
 // on from when the measurement was interrupted.

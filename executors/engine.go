@@ -86,6 +86,18 @@ type mortal interface {
 	AwaitEnd(ctx context.Context) error
 }
 
+// LoadsOnce is an Engine whose models take long to load, as those of programs that bring a GPU's libraries, and
+// whose instances tell what ones for smaller batches would hold: all batch sizes are measured on one.
+type LoadsOnce interface {
+	LoadsOnce()
+}
+
+// Graded is an Instance of such an engine.
+type Graded interface {
+	// MemoryFor is Memory of an instance that is loaded for batches of up to a size.
+	MemoryFor(size int) int64
+}
+
 // Signer is an Engine that can tell what a module consumes and produces
 // without loading it, for checks before anything runs.
 type Signer interface {

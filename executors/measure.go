@@ -107,6 +107,7 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	t = t.Fit(engine)
 	l := &loader{host: h, MeasureTask: t, engine: engine, queue: queue}
 	m := measurement{Measured: from, Hardware: t.Hardware, Limits: t.Limits.WithDefaults(), Load: l.load, Busy: h.Busy, Progress: tell}
+	_, m.Once = bare(engine).(LoadsOnce)
 	if m.Busy == nil {
 		m.Busy = ReadProcessors
 	}
@@ -186,9 +187,13 @@ type prepared struct {
 	items     map[int][][]wire.Tensor
 }
 
-// Memory is that of all instances, in bytes.
-func (p prepared) Memory() (bytes int64) {
+// MemoryFor is that of all instances, in bytes.
+func (p prepared) MemoryFor(size int) (bytes int64) {
 	for _, one := range p.instances {
+		if g, ok := one.(Graded); ok {
+			bytes += g.MemoryFor(size)
+			continue
+		}
 		bytes += one.Memory()
 	}
 	return bytes

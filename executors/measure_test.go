@@ -367,3 +367,48 @@ func TestSamplesFitTheSignature(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, numbers[0], numbers[1])
 }
+
+// once is an engine that loads slowly, and knows what its models would hold for smaller batches.
+type once struct{ *fake }
+
+func (once) LoadsOnce() {}
+
+func (o once) Load(ctx context.Context, m Model) (Instance, error) {
+	in, err := o.fake.Load(ctx, m)
+	return grades{in}, err
+}
+
+type grades struct{ Instance }
+
+func (grades) MemoryFor(size int) int64 { return int64(size) << 20 }
+
+// All sizes are measured on one instance where it tells what each would hold; other numbers of batches at a time have
+// as many of their own.
+func TestMeasureLoadsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.host.Engines = []Engine{once{r.engine}}
+		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
+			time.Sleep(time.Duration(len(items)) * time.Millisecond)
+			return nil
+		}
+		task := measured(1, 2, 4, 8, 16, 32, 64)
+		points, err := r.host.Measure(t.Context(), task, Measured{}, nil)
+		require.NoError(t, err)
+		require.Len(t, points, 7)
+		for _, p := range points {
+			require.Equal(t, time.Duration(p.Batch)*time.Millisecond, p.Duration)
+			require.InDelta(t, p.Batch, p.MemoryMiB, 1e-9)
+		}
+		require.Equal(t, 1, r.engine.loads)
+		again, err := r.host.Measure(t.Context(), task, Measured{Points: points}, nil)
+		require.NoError(t, err)
+		require.Equal(t, points, again)
+		require.Equal(t, 1, r.engine.loads, "nothing is measured that is known")
+
+		task.Concurrency = []int{1, 2}
+		_, err = r.host.Measure(t.Context(), task, Measured{Points: points}, nil)
+		require.NoError(t, err)
+		require.Equal(t, 3, r.engine.loads)
+		require.Zero(t, r.engine.open)
+	})
+}

@@ -43,8 +43,8 @@ type Instances interface {
 	// Run runs one batch of that size on each at once, and says how long the last
 	// of them took.
 	Run(ctx context.Context, size int) (time.Duration, error)
-	// Memory is that of all, in bytes.
-	Memory() int64
+	// MemoryFor is that of all, in bytes, for batches of up to a size, as far as they tell them apart.
+	MemoryFor(size int) int64
 	// Close frees them.
 	Close()
 }
@@ -58,6 +58,7 @@ type measurement struct {
 	// Load loads as many instances as batches are measured at a time, for batches of
 	// up to a size.
 	Load     func(ctx context.Context, together, size int) (Instances, error)
+	Once     bool                             // an instance for the largest size tells the memory of the others
 	Busy     func() (ProcessorReading, error) // how much of the processors is used
 	Progress func(Measured)                   // after every step; may be nil
 
@@ -78,7 +79,7 @@ func (m *measurement) Run(ctx context.Context, concurrency int, sizes []int) err
 	}
 	largest := m.sizes[len(m.sizes)-1]
 	for _, size := range m.sizes {
-		if _, known := m.Memory[size]; known && size != largest {
+		if _, known := m.Memory[size]; size != largest && (known || m.Once) {
 			continue
 		}
 		if err := m.measureSize(ctx, size, size == largest); err != nil {
@@ -108,7 +109,12 @@ func (m *measurement) measureSize(ctx context.Context, size int, rounds bool) er
 			}
 		}
 	}
-	m.Memory[size] = p.Memory()
+	m.Memory[size] = p.MemoryFor(size)
+	if m.Once {
+		for _, n := range m.sizes {
+			m.Memory[n] = p.MemoryFor(n)
+		}
+	}
 	m.report()
 	if rounds {
 		return m.rounds(ctx, p)

@@ -23,6 +23,9 @@ func (e *engine) Name() string { return pipelines.EngineProcess }
 // Version changes with how commands are started and asked.
 func (e *engine) Version() string { return "2" }
 
+// LoadsOnce says that all batch sizes are measured on one instance.
+func (e *engine) LoadsOnce() {}
+
 // Load starts the command and waits until it serves. ctx bounds the loading
 // only; the command lives until Close or its own end.
 func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
