@@ -47,8 +47,8 @@ class Tensor:
 
     def view(self) -> memoryview:
         """The numbers, with their shape."""
-        if self.datatype not in FORMATS:
-            raise TypeError("%s %r has no format of numbers; take data or values()" % (self.datatype, self.name))
+        if self.datatype not in FORMATS or self.datatype == "FP16":
+            raise TypeError("a memoryview has no numbers of %s as %r has them; take numpy(), torch(), data or values()" % (self.datatype, self.name))
         if 0 in self.shape:
             raise ValueError("%r is empty" % self.name)
         form = FORMATS[self.datatype]
@@ -78,7 +78,7 @@ class Tensor:
         if self.datatype != "BYTES":
             if self.datatype not in FORMATS:
                 raise TypeError("%s %r has no format of numbers" % (self.datatype, self.name))
-            return self.data.cast(FORMATS[self.datatype]).tolist()  # type: ignore[call-overload,no-any-return]
+            return list(struct.unpack("<%d%s" % (len(self.data) // SIZES[self.datatype], FORMATS[self.datatype]), self.data))
         values, at = [], 0
         while at < len(self.data):
             if at + 4 > len(self.data):
