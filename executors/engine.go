@@ -98,6 +98,12 @@ type Graded interface {
 	MemoryFor(size int) int64
 }
 
+// Keeper is an Instance that takes long to load, and may be loaded again soon.
+type Keeper interface {
+	// Keep is Close but for who loads the same model on the same device within a while.
+	Keep()
+}
+
 // Signer is an Engine that can tell what a module consumes and produces
 // without loading it, for checks before anything runs.
 type Signer interface {

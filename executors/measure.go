@@ -199,9 +199,13 @@ func (p prepared) MemoryFor(size int) (bytes int64) {
 	return bytes
 }
 
-// Close closes all of them.
-func (p prepared) Close() {
+// Close closes all of them, or keeps those that may serve.
+func (p prepared) Close(keep bool) {
 	for _, one := range p.instances {
+		if k, ok := one.(Keeper); ok && keep {
+			k.Keep()
+			continue
+		}
 		_ = one.Close()
 	}
 }
@@ -231,7 +235,7 @@ func (l *loader) load(ctx context.Context, together, n int) (Instances, error) {
 			Outputs: l.Outputs, OutputRows: l.OutputRows, Feeds: l.Feeds,
 		})
 		if err != nil {
-			p.Close()
+			p.Close(false)
 			return nil, loadError(l.Module.Name, begin, "%w", err)
 		}
 		p.instances = append(p.instances, one)
@@ -242,7 +246,7 @@ func (l *loader) load(ctx context.Context, together, n int) (Instances, error) {
 		for i, one := range p.instances {
 			to, err := OpenRoundTrip(l.host.Loop, one.Run)
 			if err != nil {
-				p.Close()
+				p.Close(false)
 				return nil, fmt.Errorf("the way to it cannot be measured: %w", err)
 			}
 			p.instances[i] = distant{one, to}
@@ -255,7 +259,7 @@ func (l *loader) load(ctx context.Context, together, n int) (Instances, error) {
 		}
 	}
 	if err := Check(instance.Signature().Inputs, p.items[n][0]); err != nil {
-		p.Close()
+		p.Close(false)
 		return nil, fmt.Errorf("the sampled input does not fit: %w", err)
 	}
 	return p, nil

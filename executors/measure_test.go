@@ -369,16 +369,27 @@ func TestSamplesFitTheSignature(t *testing.T) {
 }
 
 // once is an engine that loads slowly, and knows what its models would hold for smaller batches.
-type once struct{ *fake }
+type once struct {
+	*fake
+	kept *int
+}
 
 func (once) LoadsOnce() {}
 
 func (o once) Load(ctx context.Context, m Model) (Instance, error) {
 	in, err := o.fake.Load(ctx, m)
-	return grades{in}, err
+	return grades{in, o.kept}, err
 }
 
-type grades struct{ Instance }
+type grades struct {
+	Instance
+	kept *int
+}
+
+func (g grades) Keep() {
+	*g.kept++
+	_ = g.Close()
+}
 
 func (grades) MemoryFor(size int) int64 { return int64(size) << 20 }
 
@@ -386,7 +397,8 @@ func (grades) MemoryFor(size int) int64 { return int64(size) << 20 }
 // as many of their own.
 func TestMeasureLoadsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.host.Engines = []Engine{once{r.engine}}
+		kept := 0
+		r.host.Engines = []Engine{once{r.engine, &kept}}
 		r.engine.run = func(_ context.Context, items [][]wire.Tensor) error {
 			time.Sleep(time.Duration(len(items)) * time.Millisecond)
 			return nil
@@ -400,6 +412,7 @@ func TestMeasureLoadsOnce(t *testing.T) {
 			require.InDelta(t, p.Batch, p.MemoryMiB, 1e-9)
 		}
 		require.Equal(t, 1, r.engine.loads)
+		require.Equal(t, 1, kept, "to serve")
 		again, err := r.host.Measure(t.Context(), task, Measured{Points: points}, nil)
 		require.NoError(t, err)
 		require.Equal(t, points, again)
@@ -409,6 +422,13 @@ func TestMeasureLoadsOnce(t *testing.T) {
 		_, err = r.host.Measure(t.Context(), task, Measured{Points: points}, nil)
 		require.NoError(t, err)
 		require.Equal(t, 3, r.engine.loads)
+		require.Zero(t, r.engine.open)
+
+		before := kept
+		r.engine.run = func(context.Context, [][]wire.Tensor) error { return wire.Errorf(wire.CodeUnavailable, "m", "killed") }
+		_, err = r.host.Measure(t.Context(), task, Measured{}, nil)
+		require.Error(t, err)
+		require.Equal(t, before, kept, "what failed does not serve")
 		require.Zero(t, r.engine.open)
 	})
 }

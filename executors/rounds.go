@@ -45,8 +45,8 @@ type Instances interface {
 	Run(ctx context.Context, size int) (time.Duration, error)
 	// MemoryFor is that of all, in bytes, for batches of up to a size, as far as they tell them apart.
 	MemoryFor(size int) int64
-	// Close frees them.
-	Close()
+	// Close frees them. With keep, they may serve instead.
+	Close(keep bool)
 }
 
 // measurement is one under way.
@@ -97,7 +97,8 @@ func (m *measurement) measureSize(ctx context.Context, size int, rounds bool) er
 	if err != nil {
 		return at(size, err)
 	}
-	defer p.Close()
+	measured := false
+	defer func() { p.Close(measured) }()
 	warm := []int{size}
 	if rounds {
 		warm = m.sizes
@@ -117,9 +118,10 @@ func (m *measurement) measureSize(ctx context.Context, size int, rounds bool) er
 	}
 	m.report()
 	if rounds {
-		return m.rounds(ctx, p)
+		err = m.rounds(ctx, p)
+		measured = err == nil
 	}
-	return nil
+	return err
 }
 
 func at(size int, err error) error { return fmt.Errorf("at batch %d: %w", size, err) }

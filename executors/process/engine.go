@@ -15,7 +15,10 @@ import (
 // New returns the engine "process".
 func New(o Options) executors.Engine { return &engine{options: o.withDefaults()} }
 
-type engine struct{ options Options }
+type engine struct {
+	options Options
+	kept    kept
+}
 
 // Name is "process".
 func (e *engine) Name() string { return pipelines.EngineProcess }
@@ -32,12 +35,15 @@ func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instanc
 	if len(m.Module.Command) == 0 {
 		return nil, fmt.Errorf("module %q has no command to start; set command = [\"PROGRAM\", ...]", m.Module.Name)
 	}
-	s, err := start(ctx, &e.options, m)
-	if err != nil {
-		return nil, err
+	in := e.kept.take(ctx, &m)
+	if in == nil {
+		s, err := start(ctx, &e.options, m)
+		if err != nil {
+			return nil, err
+		}
+		in = &instance{server: s, module: m.Module.Name, loaded: m, kept: &e.kept}
 	}
-	in := &instance{server: s, module: m.Module.Name}
-	if s.model.Ahead() {
+	if in.server.model.Ahead() {
 		return &aheadInstance{in}, nil
 	}
 	return in, nil
@@ -91,6 +97,8 @@ func (o Options) withDefaults() Options {
 type instance struct {
 	server *server
 	module string
+	loaded executors.Model
+	kept   *kept
 }
 
 // Signature is what the command said.
@@ -107,6 +115,9 @@ func (in *instance) Close() error {
 	in.server.close()
 	return nil
 }
+
+// Keep is Close of an instance that whoever loads the same model next on its device is to have.
+func (in *instance) Keep() { in.kept.keep(in) }
 
 // AwaitEnd returns when the command has ended by itself.
 func (in *instance) AwaitEnd(ctx context.Context) error {

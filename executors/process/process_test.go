@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -313,4 +314,77 @@ func TestNothingLeaks(t *testing.T) {
 	t.Logf("after %d batches and %d crashes: goroutines %d, was %d; files %d, was %d", batches, crashes, more, goroutines, open, files)
 	require.LessOrEqual(t, more, goroutines+3)
 	require.LessOrEqual(t, open, files+3)
+}
+
+// TestWhatWasMeasuredServes holds what becomes of an instance that is kept: whoever loads the same model on its device has
+// it, and anything else there ends it.
+func TestWhatWasMeasuredServes(t *testing.T) {
+	e := New(Options{Output: new(printed)})
+	m := model("http", 1, 2, 4)
+	m.Device, m.Module.Content = "gpu/a", []pipelines.File{{Path: "serve.py", Digest: "sha256:1"}}
+	keep := func() int64 {
+		in, err := e.Load(t.Context(), m)
+		require.NoError(t, err)
+		pid := asked(t, in, 1)
+		in.(executors.Keeper).Keep()
+		return pid
+	}
+	pid := keep()
+	smaller := m
+	smaller.Batches, smaller.MaxBatch = []int{1, 2}, 2
+	smaller.Module.Profile.Points = []pipelines.Point{{Hardware: "h", Batch: 1, Duration: time.Second}}
+	in, err := e.Load(t.Context(), smaller)
+	require.NoError(t, err)
+	require.Equal(t, pid, asked(t, in, 1))
+	other, err := e.Load(t.Context(), smaller)
+	require.NoError(t, err)
+	require.NotEqual(t, pid, asked(t, other, 1), "there was one")
+	require.NoError(t, in.Close())
+	require.NoError(t, other.Close())
+	gone(t, int(pid))
+
+	for name, change := range map[string]func(*executors.Model){
+		"a file":       func(m *executors.Model) { m.Module.Content = []pipelines.File{{Path: "serve.py", Digest: "sha256:2"}} },
+		"no digests":   func(m *executors.Model) { m.Module.Content = nil },
+		"another size": func(m *executors.Model) { m.Batches = []int{1, 3} },
+		"larger":       func(m *executors.Model) { m.MaxBatch = 8 },
+		"outputs":      func(m *executors.Model) { m.Outputs = nil },
+		"arguments":    func(m *executors.Model) { m.Module.Command = append(slices.Clone(m.Module.Command), "more") },
+	} {
+		pid, changed := keep(), m
+		change(&changed)
+		in, err := e.Load(t.Context(), changed)
+		require.NoError(t, err)
+		require.NotEqual(t, pid, asked(t, in, 1), name)
+		gone(t, int(pid))
+		require.NoError(t, in.Close())
+	}
+	pid = keep()
+	elsewhere := m
+	elsewhere.Device = "gpu/b"
+	in, err = e.Load(t.Context(), elsewhere)
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	in, err = e.Load(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, pid, asked(t, in, 1), "other devices are of no concern")
+	in.(executors.Keeper).Keep()
+	require.NoError(t, syscall.Kill(int(pid), syscall.SIGKILL))
+	gone(t, int(pid))
+	in, err = e.Load(t.Context(), m)
+	require.NoError(t, err)
+	require.NotEqual(t, pid, asked(t, in, 1))
+	require.NoError(t, in.Close())
+}
+
+// TestACommandSeesItsGPU tells a command its device, and what it may use of the machine.
+func TestACommandSeesItsGPU(t *testing.T) {
+	m := model("http", 2, 8)
+	m.Device = "gpu/GPU-1"
+	s := &server{folder: "/tmp/f", options: new(Options)}
+	for _, want := range []string{"HARPAGON_DEVICE=gpu/GPU-1", "CUDA_VISIBLE_DEVICES=GPU-1", "HARPAGON_BATCHES=2,8", "HARPAGON_MAX_BATCH=8", "HARPAGON_SOCKET=/tmp/f/s"} {
+		require.Contains(t, s.says(m).Env, want)
+	}
+	t.Setenv("PYTHONPATH", "/mine")
+	require.Contains(t, s.says(m).Env, "PYTHONPATH=/tmp/f:/mine")
 }

@@ -22,8 +22,8 @@ const (
 // errNotReady is what a server says that is alive but not ready.
 var errNotReady = errors.New("the server says that the model is not ready")
 
-// ready asks once.
-func (in *Instance) ready(ctx context.Context) error {
+// Ready asks once.
+func (in *Instance) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
 	ok, err := in.target.Server.Ready(ctx, in.target.Model, in.target.Version)
@@ -40,7 +40,7 @@ func (in *Instance) wait(ctx context.Context) error {
 	defer cancel()
 	var why error // what was said last
 	for began := time.Now(); ; {
-		err := in.ready(limited)
+		err := in.Ready(limited)
 		if err == nil {
 			return nil
 		}
@@ -71,7 +71,7 @@ func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 func (in *Instance) watchHealth(ctx context.Context) {
 	failures := 0
 	for osutil.SleepTimer(ctx, in.options.HealthPeriod) == nil {
-		err := in.ready(ctx)
+		err := in.Ready(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
