@@ -1,36 +1,29 @@
-"""A network in PyTorch, on a GPU where there is one. Weights are those of the file
+"""A network in PyTorch, on a GPU where the device is one. Weights are those of the file
 that the module names as its model (torch.save of the state), or random."""
-
-import os
 
 import torch
 
-import oip
+from harpagon_engine import serve
+from harpagon_engine.torch import Network
 
 
-class Model:
-    raw = True  # tensors arrive as bytes
+class Layers(Network):
     inputs = [("x", "FP32", [-1, 1024])]
     outputs = [("y", "FP32", [-1, 10])]
 
-    def __init__(self, path):
+    def build(self, path):
         torch.manual_seed(0)
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.net = torch.nn.Sequential(
+        net = torch.nn.Sequential(
             torch.nn.Linear(1024, 2048), torch.nn.ReLU(),
             torch.nn.Linear(2048, 2048), torch.nn.ReLU(),
             torch.nn.Linear(2048, 10))
         if path:
-            self.net.load_state_dict(torch.load(path, map_location="cpu"))
-        self.net.to(self.device).eval()
+            net.load_state_dict(torch.load(path, map_location="cpu"))
+        return net
 
-    def infer(self, tensors):
-        shape, data = tensors["x"]
-        x = torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(shape)
-        with torch.inference_mode():
-            y = self.net(x.to(self.device)).cpu().contiguous()
-        return {"y": (list(y.shape), bytes(y.numpy().tobytes()))}
+    def forward(self, net, x):
+        return net(x)
 
 
 if __name__ == "__main__":
-    oip.serve(Model(os.environ["HARPAGON_MODEL"]))
+    serve(Layers())

@@ -20,7 +20,6 @@ pipeline "mlp" {
   module "net" {
     engine  = "process"
     command = [var.python, "../torch_mlp.py"]
-    files   = ["../oip.py"]
     inputs  = { x = input.x }
     batches = [1, 4, 16, 32]
   }
