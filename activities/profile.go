@@ -148,7 +148,7 @@ func (p Profiles) key(t executors.MeasureTask) (ProfileKey, error) {
 	}
 	return ProfileKey{
 		Model: digest, Engine: engine.Name(), Version: engine.Version(),
-		Hardware: t.Hardware, Machine: p.Machine, Feeds: t.Feeds, Rows: t.OutputRows, Cores: t.Cores, Queries: t.Module.Sized, Method: executors.MeasureMethod,
+		Hardware: t.Hardware, Machine: p.Machine, Feeds: t.Feeds, Outputs: slices.Sorted(slices.Values(t.Outputs)), Rows: t.OutputRows, Cores: t.Cores, Queries: t.Module.Sized, Method: executors.MeasureMethod,
 	}, nil
 }
 
@@ -167,6 +167,7 @@ type ProfileKey struct {
 	Hardware string                    `json:"hardware"`
 	Machine  string                    `json:"machine"`
 	Feeds    map[string]pipelines.Port `json:"feeds,omitempty"`
+	Outputs  []string                  `json:"outputs,omitempty"` // that the pipeline uses; others are not computed
 	Rows     map[string]float64        `json:"rows,omitempty"`
 	Cores    int                       `json:"cores,omitempty"`   // of an instance
 	Queries  bool                      `json:"queries,omitempty"` // of a pool, with the way to the instance

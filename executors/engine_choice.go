@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/harpagon/harpagon/executors/onnx"
 	"github.com/harpagon/harpagon/pipelines"
@@ -113,9 +114,10 @@ func (h *Host) notice(module, line string) {
 // Signatures tells what modules consume and produce without loading them. It
 // asks the engine that would run each (see EngineFor) where that is a Signer,
 // and otherwise reads the module's ONNX file: what it computes for the engine
-// that knows few operators, what it declares for any other. Which one runs a
-// model that leaves it open is told by a Checker among the engines. The empty
-// signature says that
+// that knows few operators, what it declares for any other. Of a model that leaves the
+// engine open it is the same whether "onnxruntime" can run on this machine or not, if it is
+// among the engines; where it cannot, and no other can take its place, that is
+// Signature.Unchecked. The empty signature says that
 // nothing is known: of a module with neither model nor function, and of one
 // that is only planned, whose model is an empty file beside a profile.
 func Signatures(engines ...Engine) pipelines.SignatureFunc {
@@ -139,18 +141,43 @@ func Signatures(engines ...Engine) pipelines.SignatureFunc {
 		case !known, e.Takes == pipelines.SourceAddress, e.Takes == pipelines.SourceCommand: // it is known when it is loaded
 			return pipelines.Signature{}, nil
 		}
-		if name != EngineNetwork || m.Engine != EngineNetwork && fastIsHere(engines) {
+		switch {
+		case name != EngineNetwork:
 			return declaredSignature(m)
+		case m.Engine == EngineNetwork:
+			return signatureOfFile(m)
 		}
-		return signatureOfFile(m)
+		return openSignature(m, engines)
 	}
 }
 
-// fastIsHere is true when the engines include "onnxruntime" and it can run.
-func fastIsHere(engines []Engine) bool {
+// openSignature is that of a model for whichever engine there is where it runs.
+func openSignature(m pipelines.Module, engines []Engine) (pipelines.Signature, error) {
 	h := Host{Engines: engines}
-	e, missing := h.fast()
-	return e != nil && missing == nil
+	fast, missing := h.fast()
+	if fast == nil { // it will never run here
+		return signatureOfFile(m)
+	}
+	sig, err := declaredSignature(m)
+	if err != nil {
+		return sig, err
+	}
+	unknown := func(p pipelines.Port) bool { return p.Datatype == "" }
+	if missing == nil && !slices.ContainsFunc(sig.Outputs, unknown) {
+		return sig, nil
+	}
+	computed, err := signatureOfFile(m)
+	switch {
+	case err == nil && len(computed.Inputs) == len(sig.Inputs) && len(computed.Outputs) == len(sig.Outputs):
+		for i, p := range sig.Outputs {
+			if unknown(p) {
+				sig.Outputs[i] = computed.Outputs[i]
+			}
+		}
+	case missing != nil && (err != nil || len(computed.Inputs) != len(sig.Inputs)):
+		sig.Unchecked = fmt.Sprintf("%s will run this; this machine cannot check it: %v", EngineFast, missing)
+	}
+	return sig, nil
 }
 
 // declaredSignature is what a model says of itself, whatever its operators.

@@ -317,6 +317,8 @@ func TestMeasureTaskOfAPipeline(t *testing.T) {
 	require.Equal(t, []int64{10, 4}, feedsOf(p, "crop", signatures)["boxes"].Shape)
 	p.Modules = append(p.Modules, pipelines.Module{Name: "all", Gather: "detect", Inputs: []pipelines.Binding{{Name: "labels", From: ref("kind", "label")}}})
 	require.Equal(t, []int64{10, 5}, feedsOf(p, "all", signatures)["labels"].Shape, "rows that are gathered")
+	p.Modules[2].Fanout = 1.8
+	require.Equal(t, []int64{2, 5}, feedsOf(p, "all", signatures)["labels"].Shape, "as many as the fan-out makes")
 	p.Modules[2].Fanout, p.Modules[2].Most, p.Modules[2].When = 0.3, 1, ref("detect", "boxes")
 	require.Equal(t, []int64{1, 5}, feedsOf(p, "all", signatures)["labels"].Shape, "of a condition")
 	require.Equal(t, []int{1, 2, 4, 8, 16, 32}, crop.batches())

@@ -14,32 +14,23 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// What stands for a dimension that nobody knows and for which the declaration
-// names nothing typical.
-const (
-	openRows = 4  // the first of a tensor
-	openSide = 32 // any other
-)
-
 // feedsOf says what a pipeline sends to the inputs of a module: the datatypes
 // and shapes of the tensors that they are bound to, without the first
-// dimension where the module splits it. Rows of which only a mean is known are
-// counted as the greatest fanout in the pipeline, rounded up, but at least 4.
+// dimension where the module splits it. What is gathered has as many rows as the fan-outs
+// that it is gathered from make; other rows that vary are those of Pipeline.OpenRows.
 // What the declaration calls typical goes before: of the module's input, or of
 // the pipeline's input that feeds it. signatures may be nil; inputs whose source
 // it does not know are left out, unless the module says what is typical.
 func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
-	rows := int64(openRows)
-	for _, m := range p.Modules {
-		rows = max(rows, int64(math.Ceil(m.Fanout)))
-	}
+	rows := p.OpenRows()
 	for _, m := range p.Modules {
 		if m.Name != module {
 			continue
 		}
 		own, _ := signature(m, signatures)
-		scopes, most := p.Resolve().Scopes(), p.Bursts()
+		graph := p.Resolve()
+		scopes := graph.Scopes()
 		for _, b := range m.Inputs {
 			port, ok := source(p, b.From, signatures)
 			if typical := m.Typical[b.Name]; len(typical) > 0 {
@@ -56,11 +47,7 @@ func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.Signature
 				port.Shape = slices.Clone(port.Typical)
 			}
 			if m.Gathers(b, b.From, scopes) {
-				first := int64(-1)
-				if most[b.From.Module] == 1 { // of a condition
-					first = 1
-				}
-				declared, port.Shape = slices.Insert(slices.Clone(declared), 0, -1), slices.Insert(port.Shape, 0, first)
+				declared, port.Shape = slices.Insert(slices.Clone(declared), 0, -1), slices.Insert(port.Shape, 0, graph.GatheredRows(&m, b, scopes))
 			}
 			if m.Scatter && !m.IsConditional() && splits(pipelines.Port{Shape: declared}, own, b.Name) {
 				port.Shape = port.Shape[1:]
@@ -151,18 +138,12 @@ func SampleInputs(inputs []pipelines.Port, own FeedSampler, feeds map[string]pip
 // closed fills the open dimensions of a shape.
 func closed(shape, feed []int64) []int64 {
 	full := slices.Clone(shape)
-	for i, d := range full {
-		switch {
-		case d >= 0:
-		case len(feed) == len(full) && feed[i] >= 0:
+	for i := range full {
+		if full[i] < 0 && len(feed) == len(full) {
 			full[i] = feed[i]
-		case i == 0:
-			full[i] = openRows
-		default:
-			full[i] = openSide
 		}
 	}
-	return full
+	return pipelines.Closed(full, new(pipelines.Pipeline).OpenRows())
 }
 
 // random is a tensor of numbers between 0 and 1, whole numbers below 128,

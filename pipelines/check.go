@@ -115,7 +115,8 @@ type validator struct {
 	files         map[string]stat // what was found at paths of models
 	elsewhere     bool            // files are not looked at
 	signatures    map[model]Signature
-	g             *Graph // of the pipeline that is looked at
+	g             *Graph       // of the pipeline that is looked at
+	doubted       map[Ref]bool // outputs of it that were warned of
 }
 
 // stat is what the file system says of a path. Modules often share one.
@@ -131,26 +132,6 @@ func (v *validator) stat(path string) (os.FileInfo, error) {
 		v.files[path] = s
 	}
 	return s.info, s.err
-}
-
-// model is all that the signature of a module depends on that runs a file.
-type model struct {
-	path, engine string
-	profiled     bool
-}
-
-// signatureOf asks once for each model, and for each pool: what fits depends on its sizes.
-func (v *validator) signatureOf(m *Module) (Signature, error) {
-	key := model{m.Model, m.Engine, len(m.Profile.Points) > 0}
-	shared := m.Model != "" && m.Function == "" && len(m.Command) == 0 && !m.Sized
-	if sig, known := v.signatures[key]; known && shared {
-		return sig, nil
-	}
-	sig, err := v.signature(*m)
-	if err == nil && shared {
-		v.signatures[key] = sig
-	}
-	return sig, err
 }
 
 func newValidator(doc *Document, src Sources, sig SignatureFunc) *validator {

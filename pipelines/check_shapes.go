@@ -10,6 +10,7 @@ import (
 // shapes compares what modules consume with what feeds them, as far as their
 // signatures are known.
 func (v *validator) shapes(p *Pipeline, path string) {
+	v.doubted = map[Ref]bool{}
 	signatures := map[string]Signature{}
 	for i := range p.Modules {
 		m := &p.Modules[i]
@@ -26,6 +27,9 @@ func (v *validator) shapes(p *Pipeline, path string) {
 			}
 			continue
 		}
+		if sig.Unchecked != "" {
+			v.warnf(path+".module."+m.Name+".model", "Not checked here", "%s.", sig.Unchecked)
+		}
 		signatures[m.Name] = sig
 		v.variantShapes(m, sig, path+".module."+m.Name)
 	}
@@ -38,6 +42,58 @@ func (v *validator) shapes(p *Pipeline, path string) {
 	for _, o := range p.Outputs {
 		v.source(o.From, signatures, path+".output."+o.Name+".value")
 	}
+	for i := range p.Inputs {
+		v.assumed(p, &p.Inputs[i], path+".input."+p.Inputs[i].Name+".shape")
+	}
+}
+
+// assumed tells of a shape that is measured with, and which nobody has said.
+func (v *validator) assumed(p *Pipeline, in *Port, at string) {
+	if in.Typical != nil || !slices.Contains(in.Shape, -1) {
+		return
+	}
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		if m.Function != "" || len(m.Profile.Points) > 0 || m.ProfileFile != "" {
+			continue
+		}
+		for _, b := range m.Inputs {
+			if b.From == (Ref{Port: in.Name}) && !b.IsConstant() && m.Typical[b.Name] == nil {
+				v.warnf(at, "No typical shape", "Nothing says how large a typical %q is, so that %q is measured and warmed up with %v. Say what requests bring, or the plan is made for another load: typical = [...].", in.Name, m.Name, Closed(in.Shape, p.OpenRows()))
+				return
+			}
+		}
+	}
+}
+
+// model is all that the signature of a module depends on that runs a file.
+type model struct {
+	path, engine string
+	profiled     bool
+	use          string // what the module says of its batch, and which inputs it feeds how
+}
+
+// signatureOf asks once for each model, and for each pool: what fits depends on its sizes.
+func (v *validator) signatureOf(m *Module) (Signature, error) {
+	key := model{m.Model, m.Engine, len(m.Profile.Points) > 0, useOf(m)}
+	shared := m.Model != "" && m.Function == "" && len(m.Command) == 0 && !m.Sized
+	if sig, known := v.signatures[key]; known && shared {
+		return sig, nil
+	}
+	sig, err := v.signature(*m)
+	if err == nil && shared {
+		v.signatures[key] = sig
+	}
+	return sig, err
+}
+
+func useOf(m *Module) string {
+	var feeds []string
+	for _, b := range m.Inputs {
+		feeds = append(feeds, fmt.Sprintf("%q:%t", b.Name, b.IsConstant()))
+	}
+	slices.Sort(feeds)
+	return fmt.Sprint(m.Unbatched, m.BatchAxis, feeds)
 }
 
 // nesting keeps fan-outs from standing in one another without bound.
@@ -128,8 +184,16 @@ func (v *validator) source(r Ref, all map[string]Signature, at string) (port Por
 		return Port{}, false
 	}
 	sig, known := all[r.Module]
+	if why := sig.Unusable[r.Port]; why != "" {
+		v.errorf(at, "Unusable output", "Output %q of module %q %s.", r.Port, r.Module, why)
+		return Port{}, false
+	}
 	if !known || len(sig.Outputs) == 0 {
 		return Port{}, false
+	}
+	if why := sig.Doubts[r.Port]; why != "" && !v.doubted[r] {
+		v.doubted[r] = true
+		v.warnf(at, "Rows that may be no batch", "Output %q of module %q %s. If that is so, no batch can be answered. Say what they are: batch_axis = { %s = \"none\" } where all requests of a batch share them, { %s = 0 } where each request has one after all, or batching = false.", r.Port, r.Module, why, r.Port, r.Port)
 	}
 	var names []string
 	for _, o := range sig.Outputs {

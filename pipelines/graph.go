@@ -546,3 +546,46 @@ func (g *Graph) Scopes() map[string][]string {
 // MaxNesting bounds how many fan-outs may stand in one another: each multiplies
 // the requests of the one above.
 const MaxNesting = 64
+
+// What stands for a dimension of which nobody says what is typical.
+const (
+	openRows = 4  // the first of a tensor
+	openSide = 32 // any other
+)
+
+// OpenRows stands for the first dimension of a tensor that varies, where nobody says what is
+// typical: the greatest fan-out, rounded up, but at least 4.
+func (p *Pipeline) OpenRows() int64 {
+	rows := int64(openRows)
+	for i := range p.Modules {
+		rows = max(rows, int64(math.Ceil(p.Modules[i].Fanout)))
+	}
+	return rows
+}
+
+// GatheredRows is how many items of a deeper scope come together at an input on average,
+// rounded up: the fan-outs between the two, multiplied.
+func (g *Graph) GatheredRows(m *Module, b Binding, scopes map[string][]string) int64 {
+	mean := 1.0
+	for _, name := range scopes[b.From.Module][len(CommonScopeOf(m, scopes)):] {
+		if by := g.Module(name); !by.IsConditional() {
+			mean *= by.Fanout
+		}
+	}
+	return max(1, int64(math.Ceil(min(mean, maxBurst))))
+}
+
+// Closed is a shape without open dimensions; rows stands for the first.
+func Closed(shape []int64, rows int64) []int64 {
+	full := slices.Clone(shape)
+	for i := range full {
+		switch {
+		case full[i] >= 0:
+		case i == 0:
+			full[i] = rows
+		default:
+			full[i] = openSide
+		}
+	}
+	return full
+}

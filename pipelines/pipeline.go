@@ -218,6 +218,10 @@ type Point struct {
 type Signature struct {
 	Inputs  []Port
 	Outputs []Port
+
+	Unusable  map[string]string `json:",omitempty"` // outputs that are not among these, and why
+	Doubts    map[string]string `json:",omitempty"` // outputs that may not be what they are taken for, and why
+	Unchecked string            `json:",omitempty"` // why this machine cannot tell whether the model runs
 }
 
 // IsName keeps names usable in references, workflow ids and addresses.

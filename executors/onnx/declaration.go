@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,14 +17,21 @@ import (
 // whatever operators, operator set and data types. Shapes include the batch
 // dimension; a file may give none.
 type Declaration struct {
-	Inputs  []*ValueInfo // without those that initializers fill
-	Outputs []*ValueInfo
+	Inputs   []*ValueInfo // without those that initializers fill
+	Defaults []*ValueInfo // inputs that initializers fill where nothing is fed
+	Outputs  []*ValueInfo
+
+	external []string // files in which tensors are kept
 }
+
+// overridable is the first version of the format in which what initializers fill may be
+// fed instead.
+const overridable = 4
 
 // ReadDeclaration reads it from a file and passes over everything else, so
 // that it also takes models that Compile does not. Errors name the file.
 func ReadDeclaration(path string) (Declaration, error) {
-	raw, err := readFile(path)
+	raw, err := ReadRaw(path)
 	if err != nil {
 		return Declaration{}, err
 	}
@@ -31,7 +39,21 @@ func ReadDeclaration(path string) (Declaration, error) {
 	if err != nil {
 		return d, fmt.Errorf("%s: %w", path, err)
 	}
-	return d, nil
+	return d, d.beside(path)
+}
+
+// beside reports whether all that is kept in other files is there.
+func (d Declaration) beside(path string) error {
+	if err := inFolder(path, d.external); err != nil {
+		return err
+	}
+	for _, name := range d.external {
+		file := filepath.Join(filepath.Dir(path), filepath.FromSlash(name))
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("onnx: %s keeps tensors in %s, which cannot be read (%w); put it there, or save the model with its data inside", path, file, err)
+		}
+	}
+	return nil
 }
 
 // declared reads the declaration out of a model file's bytes.
@@ -44,10 +66,31 @@ func declared(raw []byte) (Declaration, error) {
 	if len(g.GetNodes()) == 0 || len(g.GetOutputs()) == 0 {
 		return Declaration{}, damaged(errors.New("it holds no nodes or no outputs"))
 	}
-	filled := func(v *ValueInfo) bool {
-		return slices.ContainsFunc(g.Initializers, func(t *OutlineTensor) bool { return t.Name == v.Name })
+	filled := map[string]bool{}
+	for _, t := range g.Initializers {
+		filled[t.Name] = true
 	}
-	return Declaration{Inputs: slices.DeleteFunc(g.Inputs, filled), Outputs: g.Outputs}, nil
+	d := Declaration{Outputs: g.Outputs, external: g.external()}
+	for _, v := range g.Inputs {
+		switch {
+		case !filled[v.Name]:
+			d.Inputs = append(d.Inputs, v)
+		case o.IrVersion >= overridable:
+			d.Defaults = append(d.Defaults, v)
+		}
+	}
+	return d, nil
+}
+
+// inputs are those of a module: all that must be fed, and of the others those that it feeds.
+func (d Declaration) inputs(m pipelines.Module) []*ValueInfo {
+	all := slices.Clone(d.Inputs)
+	for _, v := range d.Defaults {
+		if slices.ContainsFunc(m.Inputs, func(b pipelines.Binding) bool { return b.Name == v.Name }) {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // wire is the name of the type on the wire, empty where there is none.
@@ -67,29 +110,35 @@ type Layout struct {
 	Signature pipelines.Signature // for one request, with the inputs that are constant
 	In, Out   []int               // by input and output: the batch axis, or pipelines.NoBatchAxis
 	Limit     int                 // the largest batch that the inputs take; 0 where it is open
+	Whole     bool                // all outputs of the network are among those of the signature
 }
 
 // Layout is the declaration for one request of a module. The batch is the first
 // dimension of every tensor, unless the module says otherwise. There is none in a
-// scalar, and in a constant whose first dimension is fixed. An input needs a
-// datatype of the wire and a shape; an output of which the file says less may be
-// any tensor.
+// scalar, and in a constant or an input with a default whose first dimension is fixed.
+// An input needs a datatype of the wire and a shape; an output of which the file says less
+// may be any tensor, and one that is none is not among those of the signature.
 func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 	var l Layout
-	if len(d.Inputs) == 0 {
+	inputs := d.inputs(m)
+	if len(inputs) == 0 {
 		return l, errors.New("onnx: the graph declares no inputs")
 	}
 	if err := d.names(m.BatchAxis); err != nil {
 		return l, err
 	}
-	for _, v := range d.Inputs {
+	symbols := map[string]bool{}
+	for i, v := range inputs {
 		dims := v.dims()
 		if v.element().wire() == "" || dims == nil {
-			return l, fmt.Errorf("onnx: input %q is no tensor with a shape (%s %v); export the model with one", v.Name, v.element(), dims)
+			return l, fmt.Errorf("onnx: input %q is no tensor with a shape and a datatype of the Open Inference Protocol (it is %s %v); export the model with one, or without the input", v.Name, v.Type.words(), dims)
 		}
-		axis, err := v.axis(m, constant(m, v.Name))
+		axis, err := v.axis(m, constant(m, v.Name) || i >= len(d.Inputs))
 		if err != nil {
 			return l, err
+		}
+		if axis >= 0 {
+			symbols[v.symbol(axis)] = true
 		}
 		l.Signature.Inputs, l.In = append(l.Signature.Inputs, v.port(axis)), append(l.In, axis)
 		if axis >= 0 && dims[axis] > 0 && (l.Limit == 0 || dims[axis] < int64(l.Limit)) {
@@ -107,9 +156,118 @@ func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 		if err != nil {
 			return l, err
 		}
+		if why := v.unusable(); why != "" {
+			note(&l.Signature.Unusable, v.Name, why)
+			continue
+		}
+		if _, said := m.BatchAxis[v.Name]; !said && axis >= 0 {
+			if why := v.doubt(axis, l.Limit, symbols); why != "" {
+				note(&l.Signature.Doubts, v.Name, why)
+			}
+		}
 		l.Signature.Outputs, l.Out = append(l.Signature.Outputs, v.port(axis)), append(l.Out, axis)
 	}
+	l.Whole = len(l.Out) == len(d.Outputs)
 	return l, nil
+}
+
+func note(to *map[string]string, name, text string) {
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	(*to)[name] = text
+}
+
+// Only is the layout with these outputs alone, so that nothing else is computed; with all
+// where none is named.
+func (l Layout) Only(outputs []string) (Layout, error) {
+	if len(outputs) == 0 {
+		if len(l.Out) == 0 {
+			return l, errors.New("onnx: no output of the network is a tensor")
+		}
+		return l, nil
+	}
+	all, axes := l.Signature.Outputs, l.Out
+	l.Signature.Outputs, l.Out = nil, nil
+	for i, p := range all {
+		if slices.Contains(outputs, p.Name) {
+			l.Signature.Outputs, l.Out = append(l.Signature.Outputs, p), append(l.Out, axes[i])
+		}
+	}
+	l.Whole = l.Whole && len(l.Out) == len(all)
+	for _, name := range outputs {
+		if why := l.Signature.Unusable[name]; why != "" {
+			return l, fmt.Errorf("onnx: output %q %s", name, why)
+		}
+		if !slices.ContainsFunc(all, func(p pipelines.Port) bool { return p.Name == name }) {
+			return l, fmt.Errorf("onnx: the network has no output %q", name)
+		}
+	}
+	return l, nil
+}
+
+// unusable says why an output cannot be used; empty where it can, or nothing is known of it.
+func (v *ValueInfo) unusable() string {
+	switch {
+	case v.Type == nil || v.element().wire() != "" || v.Type.GetTensor() != nil && v.element() == 0:
+		return ""
+	case v.Type.GetTensor() != nil:
+		return fmt.Sprintf("is %s, which the Open Inference Protocol has no datatype for; cast it in the network", v.Type.words())
+	case v.Type.GetSequence().GetElement().GetMap() != nil:
+		return fmt.Sprintf("is %s, and no tensor; export the model with options={\"zipmap\": False} (skl2onnx), so that it is one", v.Type.words())
+	}
+	return fmt.Sprintf("is %s, and no tensor; export the model with a tensor in its place", v.Type.words())
+}
+
+// words are the type as ONNX writes it.
+func (t *Type) words() string {
+	switch {
+	case t.GetTensor() != nil:
+		return fmt.Sprintf("tensor(%s)", t.Tensor.Element)
+	case t.GetSequence() != nil:
+		return fmt.Sprintf("sequence(%s)", t.Sequence.Element.words())
+	case t.GetMap() != nil:
+		return fmt.Sprintf("map(%s, %s)", t.Map.Key, t.Map.Value.words())
+	case t.GetOptional() != nil:
+		return fmt.Sprintf("optional(%s)", t.Optional.Element.words())
+	case t.GetSparse() != nil:
+		return fmt.Sprintf("sparse_tensor(%s)", t.Sparse.Element)
+	}
+	return "of an unknown type"
+}
+
+// doubt says why an output may not have the batch in the axis; empty where it seems to. A
+// file may declare less than the network does, so that only running it tells.
+func (v *ValueInfo) doubt(axis, limit int, inputs map[string]bool) string {
+	dims := v.dims()
+	if len(dims) == 0 {
+		return ""
+	}
+	symbol := v.symbol(axis)
+	switch size := dims[axis]; {
+	case size > 0 && size != int64(limit) && limit > 0:
+		return fmt.Sprintf("has %d rows as the network declares it, and its inputs a batch of %d", size, limit)
+	case size > 0 && limit == 0:
+		return fmt.Sprintf("has %d rows whatever the batch, as the network declares it", size)
+	case size <= 0 && symbol != "" && !generated(symbol) && !inputs[symbol] && !inputs[""] && len(inputs) > 0:
+		return fmt.Sprintf("has %q rows as the network declares it, which is another dimension than the batch of its inputs", symbol)
+	}
+	return ""
+}
+
+// generated reports whether an exporter made up the name of a dimension, which says
+// nothing then.
+func generated(symbol string) bool {
+	return strings.HasPrefix(symbol, "unk__") || strings.Contains(symbol, "output_dim_")
+}
+
+// symbol is the name of a dimension; empty where it has none.
+func (v *ValueInfo) symbol(axis int) string {
+	dims := v.GetType().GetTensor().GetShape().GetDims()
+	if axis >= len(dims) {
+		return ""
+	}
+	return dims[axis].GetSymbol()
 }
 
 // largest is the size of the largest query that a pool's network is to take, and
@@ -124,7 +282,7 @@ func largest(m pipelines.Module) int {
 // names reports whether axes are given for tensors that there are.
 func (d Declaration) names(axes map[string]int) error {
 	var have []string
-	for _, v := range slices.Concat(d.Inputs, d.Outputs) {
+	for _, v := range slices.Concat(d.Inputs, d.Defaults, d.Outputs) {
 		have = append(have, v.Name)
 	}
 	for name := range axes {
@@ -196,8 +354,25 @@ func ExternalData(path string) ([]string, error) {
 	if read(raw, &o) != nil {
 		return nil, nil
 	}
-	var names []string
-	for _, t := range o.GetGraph().tensors() {
+	names := o.GetGraph().external()
+	if err := inFolder(path, names); err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+func inFolder(path string, names []string) error {
+	for _, name := range names {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return fmt.Errorf("onnx: %s keeps tensors in %q, which is not in its own folder; save the model with its data inside, or beside it", path, name)
+		}
+	}
+	return nil
+}
+
+// external are the files in which tensors are kept, sorted.
+func (g *OutlineGraph) external() (names []string) {
+	for _, t := range g.tensors() {
 		for _, e := range t.GetExternal() {
 			if e.Key == "location" && e.Value != "" {
 				names = append(names, e.Value)
@@ -205,13 +380,7 @@ func ExternalData(path string) ([]string, error) {
 		}
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	for _, name := range names {
-		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return nil, fmt.Errorf("onnx: %s keeps tensors in %q, which is not in its own folder; save the model with its data inside, or beside it", path, name)
-		}
-	}
-	return names, nil
+	return slices.Compact(names)
 }
 
 // tensors are those of a graph, and of the graphs that its nodes hold.

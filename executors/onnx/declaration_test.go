@@ -85,7 +85,7 @@ func TestADeclarationIsReadWithoutItsWeights(t *testing.T) {
 	d, err = ReadDeclaration(kept(t, nested(1), nested(11, named(1, "x")), declares(12, "y", 1)))
 	require.NoError(t, err)
 	_, err = d.Layout(pipelines.Module{})
-	require.ErrorContains(t, err, `input "x" is no tensor with a shape (undefined [])`)
+	require.ErrorContains(t, err, `input "x" is no tensor with a shape`)
 }
 
 // TestExternalData is found in initializers, attributes, and graphs within graphs.

@@ -42,7 +42,7 @@ func NewModel(opset int64) *Model {
 
 // ReadFile reads a model from a file. Errors name the file.
 func ReadFile(path string) (*Model, error) {
-	raw, err := readFile(path)
+	raw, err := ReadRaw(path)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,8 @@ func ReadFile(path string) (*Model, error) {
 	return m, nil
 }
 
-func readFile(path string) ([]byte, error) {
+// ReadRaw reads the bytes of a model file.
+func ReadRaw(path string) ([]byte, error) {
 	raw, err := osutil.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w; check the module's model attribute", err)

@@ -767,9 +767,14 @@ func (x *ValueInfo) GetType() *Type {
 	return nil
 }
 
+// Type is one of these. Only tensors are computed here; of the others there is what names them.
 type Type struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tensor        *TensorType            `protobuf:"bytes,1,opt,name=tensor,proto3" json:"tensor,omitempty"`
+	Sequence      *WrappedType           `protobuf:"bytes,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Map           *MapType               `protobuf:"bytes,5,opt,name=map,proto3" json:"map,omitempty"`
+	Sparse        *TensorType            `protobuf:"bytes,8,opt,name=sparse,proto3" json:"sparse,omitempty"`
+	Optional      *WrappedType           `protobuf:"bytes,9,opt,name=optional,proto3" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -811,6 +816,130 @@ func (x *Type) GetTensor() *TensorType {
 	return nil
 }
 
+func (x *Type) GetSequence() *WrappedType {
+	if x != nil {
+		return x.Sequence
+	}
+	return nil
+}
+
+func (x *Type) GetMap() *MapType {
+	if x != nil {
+		return x.Map
+	}
+	return nil
+}
+
+func (x *Type) GetSparse() *TensorType {
+	if x != nil {
+		return x.Sparse
+	}
+	return nil
+}
+
+func (x *Type) GetOptional() *WrappedType {
+	if x != nil {
+		return x.Optional
+	}
+	return nil
+}
+
+type WrappedType struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Element       *Type                  `protobuf:"bytes,1,opt,name=element,proto3" json:"element,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WrappedType) Reset() {
+	*x = WrappedType{}
+	mi := &file_executors_onnx_onnx_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WrappedType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WrappedType) ProtoMessage() {}
+
+func (x *WrappedType) ProtoReflect() protoreflect.Message {
+	mi := &file_executors_onnx_onnx_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WrappedType.ProtoReflect.Descriptor instead.
+func (*WrappedType) Descriptor() ([]byte, []int) {
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WrappedType) GetElement() *Type {
+	if x != nil {
+		return x.Element
+	}
+	return nil
+}
+
+type MapType struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           DataType               `protobuf:"varint,1,opt,name=key,proto3,enum=harpagon.onnx.DataType" json:"key,omitempty"`
+	Value         *Type                  `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapType) Reset() {
+	*x = MapType{}
+	mi := &file_executors_onnx_onnx_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapType) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapType) ProtoMessage() {}
+
+func (x *MapType) ProtoReflect() protoreflect.Message {
+	mi := &file_executors_onnx_onnx_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapType.ProtoReflect.Descriptor instead.
+func (*MapType) Descriptor() ([]byte, []int) {
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MapType) GetKey() DataType {
+	if x != nil {
+		return x.Key
+	}
+	return DataType_undefined
+}
+
+func (x *MapType) GetValue() *Type {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 type TensorType struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Element       DataType               `protobuf:"varint,1,opt,name=element,proto3,enum=harpagon.onnx.DataType" json:"element,omitempty"`
@@ -821,7 +950,7 @@ type TensorType struct {
 
 func (x *TensorType) Reset() {
 	*x = TensorType{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[9]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +962,7 @@ func (x *TensorType) String() string {
 func (*TensorType) ProtoMessage() {}
 
 func (x *TensorType) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[9]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +975,7 @@ func (x *TensorType) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TensorType.ProtoReflect.Descriptor instead.
 func (*TensorType) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{9}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TensorType) GetElement() DataType {
@@ -872,7 +1001,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[10]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1013,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[10]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1026,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{10}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Shape) GetDims() []*Dimension {
@@ -920,7 +1049,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[11]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1061,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[11]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1074,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{11}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Dimension) GetValue() isDimension_Value {
@@ -993,6 +1122,7 @@ func (*Dimension_Symbol) isDimension_Value() {}
 // the graph besides.
 type Outline struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	IrVersion     int64                  `protobuf:"varint,1,opt,name=ir_version,json=irVersion,proto3" json:"ir_version,omitempty"`
 	Graph         *OutlineGraph          `protobuf:"bytes,7,opt,name=graph,proto3" json:"graph,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1000,7 +1130,7 @@ type Outline struct {
 
 func (x *Outline) Reset() {
 	*x = Outline{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[12]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1142,7 @@ func (x *Outline) String() string {
 func (*Outline) ProtoMessage() {}
 
 func (x *Outline) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[12]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1155,14 @@ func (x *Outline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outline.ProtoReflect.Descriptor instead.
 func (*Outline) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{12}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Outline) GetIrVersion() int64 {
+	if x != nil {
+		return x.IrVersion
+	}
+	return 0
 }
 
 func (x *Outline) GetGraph() *OutlineGraph {
@@ -1048,7 +1185,7 @@ type OutlineGraph struct {
 
 func (x *OutlineGraph) Reset() {
 	*x = OutlineGraph{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[13]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1197,7 @@ func (x *OutlineGraph) String() string {
 func (*OutlineGraph) ProtoMessage() {}
 
 func (x *OutlineGraph) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[13]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1210,7 @@ func (x *OutlineGraph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutlineGraph.ProtoReflect.Descriptor instead.
 func (*OutlineGraph) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{13}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutlineGraph) GetNodes() []*OutlineNode {
@@ -1113,6 +1250,8 @@ func (x *OutlineGraph) GetSparse() []*OutlineSparse {
 
 type OutlineNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Inputs        []string               `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	Outputs       []string               `protobuf:"bytes,2,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	Attributes    []*OutlineAttribute    `protobuf:"bytes,5,rep,name=attributes,proto3" json:"attributes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1120,7 +1259,7 @@ type OutlineNode struct {
 
 func (x *OutlineNode) Reset() {
 	*x = OutlineNode{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[14]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1271,7 @@ func (x *OutlineNode) String() string {
 func (*OutlineNode) ProtoMessage() {}
 
 func (x *OutlineNode) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[14]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1284,21 @@ func (x *OutlineNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutlineNode.ProtoReflect.Descriptor instead.
 func (*OutlineNode) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{14}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *OutlineNode) GetInputs() []string {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *OutlineNode) GetOutputs() []string {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
 }
 
 func (x *OutlineNode) GetAttributes() []*OutlineAttribute {
@@ -1167,7 +1320,7 @@ type OutlineAttribute struct {
 
 func (x *OutlineAttribute) Reset() {
 	*x = OutlineAttribute{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[15]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1332,7 @@ func (x *OutlineAttribute) String() string {
 func (*OutlineAttribute) ProtoMessage() {}
 
 func (x *OutlineAttribute) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[15]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1345,7 @@ func (x *OutlineAttribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutlineAttribute.ProtoReflect.Descriptor instead.
 func (*OutlineAttribute) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{15}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OutlineAttribute) GetTensor() *OutlineTensor {
@@ -1233,7 +1386,7 @@ type OutlineTensor struct {
 
 func (x *OutlineTensor) Reset() {
 	*x = OutlineTensor{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[16]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1398,7 @@ func (x *OutlineTensor) String() string {
 func (*OutlineTensor) ProtoMessage() {}
 
 func (x *OutlineTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[16]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1411,7 @@ func (x *OutlineTensor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutlineTensor.ProtoReflect.Descriptor instead.
 func (*OutlineTensor) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{16}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OutlineTensor) GetName() string {
@@ -1285,7 +1438,7 @@ type OutlineSparse struct {
 
 func (x *OutlineSparse) Reset() {
 	*x = OutlineSparse{}
-	mi := &file_executors_onnx_onnx_proto_msgTypes[17]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1450,7 @@ func (x *OutlineSparse) String() string {
 func (*OutlineSparse) ProtoMessage() {}
 
 func (x *OutlineSparse) ProtoReflect() protoreflect.Message {
-	mi := &file_executors_onnx_onnx_proto_msgTypes[17]
+	mi := &file_executors_onnx_onnx_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1463,7 @@ func (x *OutlineSparse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutlineSparse.ProtoReflect.Descriptor instead.
 func (*OutlineSparse) Descriptor() ([]byte, []int) {
-	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{17}
+	return file_executors_onnx_onnx_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OutlineSparse) GetValues() *OutlineTensor {
@@ -1389,9 +1542,18 @@ const file_executors_onnx_onnx_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"H\n" +
 	"\tValueInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
-	"\x04type\x18\x02 \x01(\v2\x13.harpagon.onnx.TypeR\x04type\"9\n" +
+	"\x04type\x18\x02 \x01(\v2\x13.harpagon.onnx.TypeR\x04type\"\x86\x02\n" +
 	"\x04Type\x121\n" +
-	"\x06tensor\x18\x01 \x01(\v2\x19.harpagon.onnx.TensorTypeR\x06tensor\"k\n" +
+	"\x06tensor\x18\x01 \x01(\v2\x19.harpagon.onnx.TensorTypeR\x06tensor\x126\n" +
+	"\bsequence\x18\x04 \x01(\v2\x1a.harpagon.onnx.WrappedTypeR\bsequence\x12(\n" +
+	"\x03map\x18\x05 \x01(\v2\x16.harpagon.onnx.MapTypeR\x03map\x121\n" +
+	"\x06sparse\x18\b \x01(\v2\x19.harpagon.onnx.TensorTypeR\x06sparse\x126\n" +
+	"\boptional\x18\t \x01(\v2\x1a.harpagon.onnx.WrappedTypeR\boptional\"<\n" +
+	"\vWrappedType\x12-\n" +
+	"\aelement\x18\x01 \x01(\v2\x13.harpagon.onnx.TypeR\aelement\"_\n" +
+	"\aMapType\x12)\n" +
+	"\x03key\x18\x01 \x01(\x0e2\x17.harpagon.onnx.DataTypeR\x03key\x12)\n" +
+	"\x05value\x18\x02 \x01(\v2\x13.harpagon.onnx.TypeR\x05value\"k\n" +
 	"\n" +
 	"TensorType\x121\n" +
 	"\aelement\x18\x01 \x01(\x0e2\x17.harpagon.onnx.DataTypeR\aelement\x12*\n" +
@@ -1401,16 +1563,20 @@ const file_executors_onnx_onnx_proto_rawDesc = "" +
 	"\tDimension\x12\x14\n" +
 	"\x04size\x18\x01 \x01(\x03H\x00R\x04size\x12\x18\n" +
 	"\x06symbol\x18\x02 \x01(\tH\x00R\x06symbolB\a\n" +
-	"\x05value\"<\n" +
-	"\aOutline\x121\n" +
+	"\x05value\"[\n" +
+	"\aOutline\x12\x1d\n" +
+	"\n" +
+	"ir_version\x18\x01 \x01(\x03R\tirVersion\x121\n" +
 	"\x05graph\x18\a \x01(\v2\x1b.harpagon.onnx.OutlineGraphR\x05graph\"\x9e\x02\n" +
 	"\fOutlineGraph\x120\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x1a.harpagon.onnx.OutlineNodeR\x05nodes\x12@\n" +
 	"\finitializers\x18\x05 \x03(\v2\x1c.harpagon.onnx.OutlineTensorR\finitializers\x120\n" +
 	"\x06inputs\x18\v \x03(\v2\x18.harpagon.onnx.ValueInfoR\x06inputs\x122\n" +
 	"\aoutputs\x18\f \x03(\v2\x18.harpagon.onnx.ValueInfoR\aoutputs\x124\n" +
-	"\x06sparse\x18\x0f \x03(\v2\x1c.harpagon.onnx.OutlineSparseR\x06sparse\"N\n" +
-	"\vOutlineNode\x12?\n" +
+	"\x06sparse\x18\x0f \x03(\v2\x1c.harpagon.onnx.OutlineSparseR\x06sparse\"\x80\x01\n" +
+	"\vOutlineNode\x12\x16\n" +
+	"\x06inputs\x18\x01 \x03(\tR\x06inputs\x12\x18\n" +
+	"\aoutputs\x18\x02 \x03(\tR\aoutputs\x12?\n" +
 	"\n" +
 	"attributes\x18\x05 \x03(\v2\x1f.harpagon.onnx.OutlineAttributeR\n" +
 	"attributes\"\xe8\x01\n" +
@@ -1465,7 +1631,7 @@ func file_executors_onnx_onnx_proto_rawDescGZIP() []byte {
 }
 
 var file_executors_onnx_onnx_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_executors_onnx_onnx_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_executors_onnx_onnx_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_executors_onnx_onnx_proto_goTypes = []any{
 	(DataType)(0),            // 0: harpagon.onnx.DataType
 	(Attribute_Kind)(0),      // 1: harpagon.onnx.Attribute.Kind
@@ -1478,15 +1644,17 @@ var file_executors_onnx_onnx_proto_goTypes = []any{
 	(*Entry)(nil),            // 8: harpagon.onnx.Entry
 	(*ValueInfo)(nil),        // 9: harpagon.onnx.ValueInfo
 	(*Type)(nil),             // 10: harpagon.onnx.Type
-	(*TensorType)(nil),       // 11: harpagon.onnx.TensorType
-	(*Shape)(nil),            // 12: harpagon.onnx.Shape
-	(*Dimension)(nil),        // 13: harpagon.onnx.Dimension
-	(*Outline)(nil),          // 14: harpagon.onnx.Outline
-	(*OutlineGraph)(nil),     // 15: harpagon.onnx.OutlineGraph
-	(*OutlineNode)(nil),      // 16: harpagon.onnx.OutlineNode
-	(*OutlineAttribute)(nil), // 17: harpagon.onnx.OutlineAttribute
-	(*OutlineTensor)(nil),    // 18: harpagon.onnx.OutlineTensor
-	(*OutlineSparse)(nil),    // 19: harpagon.onnx.OutlineSparse
+	(*WrappedType)(nil),      // 11: harpagon.onnx.WrappedType
+	(*MapType)(nil),          // 12: harpagon.onnx.MapType
+	(*TensorType)(nil),       // 13: harpagon.onnx.TensorType
+	(*Shape)(nil),            // 14: harpagon.onnx.Shape
+	(*Dimension)(nil),        // 15: harpagon.onnx.Dimension
+	(*Outline)(nil),          // 16: harpagon.onnx.Outline
+	(*OutlineGraph)(nil),     // 17: harpagon.onnx.OutlineGraph
+	(*OutlineNode)(nil),      // 18: harpagon.onnx.OutlineNode
+	(*OutlineAttribute)(nil), // 19: harpagon.onnx.OutlineAttribute
+	(*OutlineTensor)(nil),    // 20: harpagon.onnx.OutlineTensor
+	(*OutlineSparse)(nil),    // 21: harpagon.onnx.OutlineSparse
 }
 var file_executors_onnx_onnx_proto_depIdxs = []int32{
 	4,  // 0: harpagon.onnx.Model.graph:type_name -> harpagon.onnx.Graph
@@ -1501,29 +1669,36 @@ var file_executors_onnx_onnx_proto_depIdxs = []int32{
 	0,  // 9: harpagon.onnx.Tensor.type:type_name -> harpagon.onnx.DataType
 	8,  // 10: harpagon.onnx.Tensor.external:type_name -> harpagon.onnx.Entry
 	10, // 11: harpagon.onnx.ValueInfo.type:type_name -> harpagon.onnx.Type
-	11, // 12: harpagon.onnx.Type.tensor:type_name -> harpagon.onnx.TensorType
-	0,  // 13: harpagon.onnx.TensorType.element:type_name -> harpagon.onnx.DataType
-	12, // 14: harpagon.onnx.TensorType.shape:type_name -> harpagon.onnx.Shape
-	13, // 15: harpagon.onnx.Shape.dims:type_name -> harpagon.onnx.Dimension
-	15, // 16: harpagon.onnx.Outline.graph:type_name -> harpagon.onnx.OutlineGraph
-	16, // 17: harpagon.onnx.OutlineGraph.nodes:type_name -> harpagon.onnx.OutlineNode
-	18, // 18: harpagon.onnx.OutlineGraph.initializers:type_name -> harpagon.onnx.OutlineTensor
-	9,  // 19: harpagon.onnx.OutlineGraph.inputs:type_name -> harpagon.onnx.ValueInfo
-	9,  // 20: harpagon.onnx.OutlineGraph.outputs:type_name -> harpagon.onnx.ValueInfo
-	19, // 21: harpagon.onnx.OutlineGraph.sparse:type_name -> harpagon.onnx.OutlineSparse
-	17, // 22: harpagon.onnx.OutlineNode.attributes:type_name -> harpagon.onnx.OutlineAttribute
-	18, // 23: harpagon.onnx.OutlineAttribute.tensor:type_name -> harpagon.onnx.OutlineTensor
-	15, // 24: harpagon.onnx.OutlineAttribute.graph:type_name -> harpagon.onnx.OutlineGraph
-	18, // 25: harpagon.onnx.OutlineAttribute.tensors:type_name -> harpagon.onnx.OutlineTensor
-	15, // 26: harpagon.onnx.OutlineAttribute.graphs:type_name -> harpagon.onnx.OutlineGraph
-	8,  // 27: harpagon.onnx.OutlineTensor.external:type_name -> harpagon.onnx.Entry
-	18, // 28: harpagon.onnx.OutlineSparse.values:type_name -> harpagon.onnx.OutlineTensor
-	18, // 29: harpagon.onnx.OutlineSparse.indices:type_name -> harpagon.onnx.OutlineTensor
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	13, // 12: harpagon.onnx.Type.tensor:type_name -> harpagon.onnx.TensorType
+	11, // 13: harpagon.onnx.Type.sequence:type_name -> harpagon.onnx.WrappedType
+	12, // 14: harpagon.onnx.Type.map:type_name -> harpagon.onnx.MapType
+	13, // 15: harpagon.onnx.Type.sparse:type_name -> harpagon.onnx.TensorType
+	11, // 16: harpagon.onnx.Type.optional:type_name -> harpagon.onnx.WrappedType
+	10, // 17: harpagon.onnx.WrappedType.element:type_name -> harpagon.onnx.Type
+	0,  // 18: harpagon.onnx.MapType.key:type_name -> harpagon.onnx.DataType
+	10, // 19: harpagon.onnx.MapType.value:type_name -> harpagon.onnx.Type
+	0,  // 20: harpagon.onnx.TensorType.element:type_name -> harpagon.onnx.DataType
+	14, // 21: harpagon.onnx.TensorType.shape:type_name -> harpagon.onnx.Shape
+	15, // 22: harpagon.onnx.Shape.dims:type_name -> harpagon.onnx.Dimension
+	17, // 23: harpagon.onnx.Outline.graph:type_name -> harpagon.onnx.OutlineGraph
+	18, // 24: harpagon.onnx.OutlineGraph.nodes:type_name -> harpagon.onnx.OutlineNode
+	20, // 25: harpagon.onnx.OutlineGraph.initializers:type_name -> harpagon.onnx.OutlineTensor
+	9,  // 26: harpagon.onnx.OutlineGraph.inputs:type_name -> harpagon.onnx.ValueInfo
+	9,  // 27: harpagon.onnx.OutlineGraph.outputs:type_name -> harpagon.onnx.ValueInfo
+	21, // 28: harpagon.onnx.OutlineGraph.sparse:type_name -> harpagon.onnx.OutlineSparse
+	19, // 29: harpagon.onnx.OutlineNode.attributes:type_name -> harpagon.onnx.OutlineAttribute
+	20, // 30: harpagon.onnx.OutlineAttribute.tensor:type_name -> harpagon.onnx.OutlineTensor
+	17, // 31: harpagon.onnx.OutlineAttribute.graph:type_name -> harpagon.onnx.OutlineGraph
+	20, // 32: harpagon.onnx.OutlineAttribute.tensors:type_name -> harpagon.onnx.OutlineTensor
+	17, // 33: harpagon.onnx.OutlineAttribute.graphs:type_name -> harpagon.onnx.OutlineGraph
+	8,  // 34: harpagon.onnx.OutlineTensor.external:type_name -> harpagon.onnx.Entry
+	20, // 35: harpagon.onnx.OutlineSparse.values:type_name -> harpagon.onnx.OutlineTensor
+	20, // 36: harpagon.onnx.OutlineSparse.indices:type_name -> harpagon.onnx.OutlineTensor
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_executors_onnx_onnx_proto_init() }
@@ -1531,7 +1706,7 @@ func file_executors_onnx_onnx_proto_init() {
 	if File_executors_onnx_onnx_proto != nil {
 		return
 	}
-	file_executors_onnx_onnx_proto_msgTypes[11].OneofWrappers = []any{
+	file_executors_onnx_onnx_proto_msgTypes[13].OneofWrappers = []any{
 		(*Dimension_Size)(nil),
 		(*Dimension_Symbol)(nil),
 	}
@@ -1541,7 +1716,7 @@ func file_executors_onnx_onnx_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_executors_onnx_onnx_proto_rawDesc), len(file_executors_onnx_onnx_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -21,7 +22,7 @@ const Name = "onnxruntime"
 
 // way changes when this package uses the library in a way that may change
 // measured durations.
-const way = "1"
+const way = "2"
 
 // Options say which library and what to compute on. The zero value finds the
 // library and computes on the CPU.
@@ -127,6 +128,9 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 	if err != nil {
 		return nil, err
 	}
+	if l, err = l.Only(m.Outputs); err != nil {
+		return nil, invalid(m.Module.Name, "%s: %v", m.Module.Model, err)
+	}
 	constants, err := executors.NewConstants(m.Module, l.Signature)
 	if err != nil {
 		return nil, err
@@ -136,7 +140,11 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 		return nil, err
 	}
 	before := resident()
-	n, err := open(lib, e.options.Provider, m.Module.Model, l, m.Cores)
+	pruned, err := prune(m.Module.Model, l)
+	if err != nil {
+		return nil, invalid(m.Module.Name, "%v", err)
+	}
+	n, err := open(lib, e.options.Provider, m.Module.Model, pruned, l, m.Cores)
 	if err != nil {
 		return nil, named(err, m.Module.Name)
 	}
@@ -150,9 +158,28 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 		return nil, named(err, m.Module.Name)
 	}
 	if onCPU {
+		if pruned != nil { // its bytes have served
+			debug.FreeOSMemory()
+		}
 		in.memory = max(resident()-before, 0)
 	}
 	return in, nil
+}
+
+// prune is the model without what only outputs need that are not wanted; nil where all are.
+func prune(path string, l onnx.Layout) ([]byte, error) {
+	if l.Whole {
+		return nil, nil
+	}
+	raw, err := onnx.ReadRaw(path)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []string
+	for _, p := range l.Signature.Outputs {
+		wanted = append(wanted, p.Name)
+	}
+	return onnx.Prune(raw, wanted)
 }
 
 // sizes are the batch sizes to be ready for, the largest first.

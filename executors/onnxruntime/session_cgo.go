@@ -5,6 +5,7 @@ package onnxruntime
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -42,8 +43,8 @@ type session struct {
 	stop  *ort.RunOptions
 }
 
-// open loads a model file.
-func open(lib Library, p Provider, path string, l onnx.Layout, threads int) (network, error) {
+// open loads a model file, of which pruned is what is to be computed; nil means all.
+func open(lib Library, p Provider, path string, pruned []byte, l onnx.Layout, threads int) (network, error) {
 	ports := l.Signature
 	if err := start(lib); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func open(lib Library, p Provider, path string, l onnx.Layout, threads int) (net
 		return nil, err
 	}
 	defer o.Destroy()
-	run, err := ort.NewDynamicAdvancedSession(path, names(ports.Inputs), names(ports.Outputs), o)
+	run, err := newSession(path, pruned, ports, o)
 	if err != nil {
 		return nil, invalid("", "%s cannot be loaded by ONNX Runtime %s: %v", path, lib.Version, err)
 	}
@@ -63,6 +64,19 @@ func open(lib Library, p Provider, path string, l onnx.Layout, threads int) (net
 		return nil, failed(err)
 	}
 	return &session{ports: ports, out: l.Out, run: run, stop: stop}, nil
+}
+
+// externalFolder is the setting for where the data are that a model keeps in other files.
+const externalFolder = "session.model_external_initializers_file_folder_path"
+
+func newSession(path string, pruned []byte, ports pipelines.Signature, o *ort.SessionOptions) (*ort.DynamicAdvancedSession, error) {
+	if pruned == nil {
+		return ort.NewDynamicAdvancedSession(path, names(ports.Inputs), names(ports.Outputs), o)
+	}
+	if err := o.AddSessionConfigEntry(externalFolder, filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return ort.NewDynamicAdvancedSessionWithONNXData(pruned, names(ports.Inputs), names(ports.Outputs), o)
 }
 
 func names(ports []pipelines.Port) []string {

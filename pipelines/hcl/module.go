@@ -94,7 +94,7 @@ var moduleBlock = block[pipelines.Module]{
 			attr("parameters", parameters, func(m *pipelines.Module) *map[string]any { return &m.Parameters },
 				`of the function: an object of numbers, strings, booleans, and lists and objects of these`),
 			attr("typical", typicals, func(m *pipelines.Module) *map[string][]int64 { return &m.Typical },
-				`an object: shapes of typical requests by input, where what feeds them varies, such as '{ image = [3, 640, 640] }'. It goes before the typical shape of the pipeline's input. Where nothing says what is typical, 4 stands for the first dimension of a tensor, or the fan-out, and 32 for any other`),
+				`an object: shapes of typical requests by input, where what feeds them varies, such as '{ image = [3, 640, 640] }'. It goes before the typical shape of the pipeline's input. Where nothing says what is typical, 4 stands for the first dimension of a tensor, or the fan-out, and 32 for any other; what is gathered has as many rows as its fan-outs make`),
 		},
 	),
 	parts: []part[pipelines.Module]{
