@@ -127,6 +127,9 @@ type Sampler interface {
 // errBatchAxis is what engines say that only know of a first one.
 var errBatchAxis = errors.New("batch_axis is known to the onnxruntime engines only; set engine = \"onnxruntime\", or export the model with the batch first")
 
+// errLibraries is why an engine cannot take the place of ONNX Runtime.
+var errLibraries = errors.New("operators come from libraries for the onnxruntime engines only")
+
 // BatchFirst reports whether a module has the batch first everywhere, as engines
 // need that know no other way. The error says what to do.
 func BatchFirst(m pipelines.Module) error {

@@ -88,6 +88,9 @@ func (h *Host) unfit(m pipelines.Module) error {
 	if err := BatchFirst(m); err != nil {
 		return err
 	}
+	if len(m.Libraries) > 0 {
+		return errLibraries
+	}
 	m, release, err := h.place(context.Background(), m)
 	if err != nil {
 		return err

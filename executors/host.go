@@ -226,6 +226,11 @@ func (c Confinement) Check(m pipelines.Module) error {
 	if len(c.Folders) == 0 {
 		return nil
 	}
+	for _, path := range m.Libraries { // code, whoever has applied it
+		if !within(path, c.Folders) {
+			return fmt.Errorf("module %q wants to load the library %q, which is in no folder that this host allows; start its worker with --allow-folder %s if it is to be trusted", m.Name, path, filepath.Dir(path))
+		}
+	}
 	for _, path := range slices.Concat([]string{m.Model}, m.Files, m.ParameterFiles()) {
 		if path != "" && !byDigest(m, path) && !within(path, c.Folders) {
 			return fmt.Errorf("module %q wants to read %q, which is in no folder that this host allows; start its worker with --allow-folder %s if it is to be trusted", m.Name, path, filepath.Dir(path))

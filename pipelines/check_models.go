@@ -42,6 +42,7 @@ func (v *validator) served(m *Module, path string) {
 			v.errorf(path+".files", "Unusable file", "%v.", osutil.RegularFile(f, info))
 		}
 	}
+	v.libraries(m, path+".libraries")
 	switch {
 	case engine.Takes == SourceCommand && len(m.Command) == 0:
 		v.errorf(path+".engine", "No command", "The engine %s starts a program that serves the model: command = [\"python3\", \"./serve.py\"].", m.Engine)
@@ -53,6 +54,18 @@ func (v *validator) served(m *Module, path string) {
 		v.errorf(path+".engine", "Command without the process engine", "The engine %q starts no command. Leave engine out, or say \"process\".", m.Engine)
 	case len(m.Command) > 0 && IsRemote(m.Model):
 		v.errorf(path+".command", "Command beside an address", "The model is on a server already; leave out either.")
+	}
+}
+
+// libraries checks those with operators; they are read where the module runs.
+func (v *validator) libraries(m *Module, at string) {
+	if e, known := EngineNamed(m.EngineName()); len(m.Libraries) > 0 && known && (m.Source() != SourceFile || !e.AnyAxis) {
+		v.errorf(at, "Libraries without onnxruntime", "Libraries hold operators for the onnxruntime engines; %q is computed by %q. Take one of the two out.", m.Name, m.EngineName())
+	}
+	for _, path := range m.Libraries {
+		if _, err := v.stat(path); err != nil && !v.elsewhere {
+			v.warnf(at, "Missing library", "%s does not exist here. It is needed at this path of every machine that runs %q, in a folder that its worker allows.", path, m.Name)
+		}
 	}
 }
 

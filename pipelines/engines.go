@@ -18,7 +18,7 @@ const (
 type Engine struct {
 	Name    string
 	Takes   Source
-	AnyAxis bool   // batches may have another axis than the first
+	AnyAxis bool   // ONNX Runtime: batches may have another axis than the first, and operators come from libraries
 	Help    string // what it runs
 }
 

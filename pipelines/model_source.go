@@ -176,7 +176,9 @@ func (m *Module) EngineName() string {
 		return m.Engine
 	}
 	all := Engines()
-	return all[slices.IndexFunc(all, func(e Engine) bool { return e.Takes == source })].Name
+	return all[slices.IndexFunc(all, func(e Engine) bool {
+		return e.Takes == source && (e.AnyAxis || len(m.Libraries) == 0 || source != SourceFile)
+	})].Name
 }
 
 // takes says whether the engine that a module names is made for a source. One that is left open,

@@ -105,6 +105,10 @@ type Module struct {
 	Files    []string `json:",omitempty"` // paths of what Command needs besides its arguments
 	Inputs   []Binding
 
+	// Libraries are shared libraries with operators that the network uses beside ONNX's own,
+	// at these paths of the machine that runs it: they are code, and do not travel.
+	Libraries []string `json:",omitempty"`
+
 	// Unbatched is true for a network that takes one request at a time: its tensors
 	// go through as they are, without a batch dimension.
 	Unbatched bool `json:",omitempty"`

@@ -100,7 +100,7 @@ func Digest(m pipelines.Module) (string, error) {
 	return digestOf(h.Sum(nil)), nil
 }
 
-// use is what a module says of constants and of where the batch is; nil where it
+// use is what a module says of constants, of where the batch is and of libraries; nil where it
 // says nothing.
 func use(m pipelines.Module) []any {
 	constants := map[string]any{}
@@ -109,10 +109,14 @@ func use(m pipelines.Module) []any {
 			constants[b.Name] = b.Value
 		}
 	}
-	if len(constants) == 0 && !m.Unbatched && len(m.BatchAxis) == 0 {
+	if len(constants) == 0 && !m.Unbatched && len(m.BatchAxis) == 0 && len(m.Libraries) == 0 {
 		return nil
 	}
-	return []any{"use", constants, m.Unbatched, m.BatchAxis}
+	all := []any{"use", constants, m.Unbatched, m.BatchAxis}
+	if len(m.Libraries) > 0 {
+		all = append(all, m.Libraries)
+	}
+	return all
 }
 
 // identified are parameters with digests in place of paths.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/harpagon/harpagon/executors"
@@ -144,7 +145,7 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 	if err != nil {
 		return nil, invalid(m.Module.Name, "%v", err)
 	}
-	n, err := open(lib, e.options.Provider, m.Module.Model, pruned, l, m.Cores)
+	n, err := open(lib, e.options.Provider, m.Module.Model, pruned, m.Module.Libraries, l, m.Cores)
 	if err != nil {
 		return nil, named(err, m.Module.Name)
 	}
@@ -224,9 +225,27 @@ type remote struct {
 	available func() error
 }
 
+// Load loads the model in a child.
+func (r *remote) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
+	in, err := r.Engine.Load(ctx, m)
+	return in, blamed(err, m)
+}
+
 // LoadTogether loads the models in one child.
 func (r *remote) LoadTogether(ctx context.Context, all []executors.Model) ([]executors.Instance, error) {
-	return executors.LoadTogether(ctx, r.Engine, all)
+	ins, err := executors.LoadTogether(ctx, r.Engine, all)
+	if of := new(executors.TogetherError); errors.As(err, &of) {
+		of.Err = blamed(of.Err, all[of.At])
+	}
+	return ins, err
+}
+
+// blamed adds to the end of a child the libraries that it had loaded, which are code of others.
+func blamed(err error, m executors.Model) error {
+	if e := new(wire.Error); errors.As(err, &e) && e.Code == wire.CodeUnavailable && len(m.Module.Libraries) > 0 {
+		e.Reason += fmt.Sprintf("; the model loads %s, which may have ended it", strings.Join(m.Module.Libraries, ", "))
+	}
+	return err
 }
 
 // Available says why the engine cannot run here; nil when it can.

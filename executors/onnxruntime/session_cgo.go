@@ -44,7 +44,7 @@ type session struct {
 }
 
 // open loads a model file, of which pruned is what is to be computed; nil means all.
-func open(lib Library, p Provider, path string, pruned []byte, l onnx.Layout, threads int) (network, error) {
+func open(lib Library, p Provider, path string, pruned []byte, libraries []string, l onnx.Layout, threads int) (network, error) {
 	ports := l.Signature
 	if err := start(lib); err != nil {
 		return nil, err
@@ -54,6 +54,11 @@ func open(lib Library, p Provider, path string, pruned []byte, l onnx.Layout, th
 		return nil, err
 	}
 	defer o.Destroy()
+	for _, path := range libraries {
+		if err := register(lib, path, o); err != nil {
+			return nil, invalid("", "the library %s cannot be used: %v", path, err)
+		}
+	}
 	run, err := newSession(path, pruned, ports, o)
 	if err != nil {
 		return nil, invalid("", "%s cannot be loaded by ONNX Runtime %s: %v", path, lib.Version, err)

@@ -13,4 +13,6 @@ var errNoCgo = errors.New("onnxruntime: this program was built without cgo, whic
 
 func supported() error { return errNoCgo }
 
-func open(Library, Provider, string, []byte, onnx.Layout, int) (network, error) { return nil, errNoCgo }
+func open(Library, Provider, string, []byte, []string, onnx.Layout, int) (network, error) {
+	return nil, errNoCgo
+}

@@ -260,6 +260,10 @@ func (b *ModuleBuilder) Command(program string, arguments ...string) *ModuleBuil
 	return b
 }
 
+// Libraries are shared libraries with operators that the network uses; see
+// pipelines.Module.
+func (b *ModuleBuilder) Libraries(paths ...string) *ModuleBuilder { b.m.Libraries = paths; return b }
+
 // Files are paths of what the command needs besides its arguments.
 func (b *ModuleBuilder) Files(paths ...string) *ModuleBuilder { b.m.Files = paths; return b }
 

@@ -91,6 +91,8 @@ var moduleBlock = block[pipelines.Module]{
 				`'false' for a network that takes one request at a time: its tensors go through as they are, without a batch dimension (below)`),
 			attr("batch_axis", batchAxis, func(m *pipelines.Module) *map[string]int { return &m.BatchAxis },
 				`an object: for inputs and outputs whose batch is not the first dimension, which it is (below)`),
+			attr("libraries", paths, func(m *pipelines.Module) *[]string { return &m.Libraries },
+				`list of shared libraries with operators that the network uses beside ONNX's own (each exports 'RegisterCustomOps'), for the onnxruntime engines. They are code: each lies at this path of every machine that runs the module, and where its worker has '--allow-folder', in such a folder`),
 			attr("parameters", parameters, func(m *pipelines.Module) *map[string]any { return &m.Parameters },
 				`of the function: an object of numbers, strings, booleans, and lists and objects of these`),
 			attr("typical", typicals, func(m *pipelines.Module) *map[string][]int64 { return &m.Typical },
