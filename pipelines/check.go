@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
@@ -248,9 +248,18 @@ func datatypes() []string {
 	return []string{"BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "BF16", "FP32", "FP64", "BYTES"}
 }
 
+// suggestDatatype goes by what Triton, NumPy and C call it.
+func suggestDatatype(name string) string {
+	plain := strings.TrimPrefix(strings.ToUpper(name), "TYPE_")
+	others := map[string]string{
+		"STRING": "BYTES", "FLOAT": "FP32", "FLOAT32": "FP32", "FLOAT64": "FP64", "DOUBLE": "FP64", "FLOAT16": "FP16", "HALF": "FP16", "BFLOAT16": "BF16",
+	}
+	return Suggest(cmp.Or(others[plain], plain), datatypes())
+}
+
 func (v *validator) input(in *Port, path string) {
 	if !slices.Contains(datatypes(), in.Datatype) {
-		v.errorf(path+".datatype", "Unknown datatype", "%q is no datatype of the Open Inference Protocol.%s", in.Datatype, Suggest(in.Datatype, datatypes()))
+		v.errorf(path+".datatype", "Unknown datatype", "%q is no datatype of the Open Inference Protocol.%s", in.Datatype, suggestDatatype(in.Datatype))
 	}
 	for _, d := range in.Shape {
 		if d == 0 || d < -1 {
@@ -317,32 +326,6 @@ func (v *validator) fanout(m *Module, at string) {
 		v.errorf(at, "Invalid fanout", "The most requests per upstream request is a whole number from 1 to %d, beside their mean.", MaxItems)
 	case m.Most > 0 && float64(m.Most) < m.Fanout:
 		v.errorf(at, "Invalid fanout", "%s requests per upstream request on average are more than %d at most; max is no less than mean.", quantity.Number(m.Fanout), m.Most)
-	}
-}
-
-func (v *validator) modelFile(m *Module, path string) {
-	if v.elsewhere {
-		return
-	}
-	info, err := v.stat(m.Model)
-	switch {
-	case err != nil && len(m.Profile.Points) > 0:
-		v.modelless[m.Model] = true
-		v.warnf(path+".model", "Missing model", "%s does not exist. The profile suffices to plan, but not to serve.", m.Model)
-	case err != nil:
-		v.modelless[m.Model] = true
-		v.errorf(path+".model", "Missing model", "%s does not exist; the path is relative to the folder of this file.", m.Model)
-	case len(m.Command) > 0 && info.IsDir(): // the command knows what is in it
-	case info.IsDir():
-		v.modelless[m.Model] = true
-		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
-	case osutil.RegularFile(m.Model, info) != nil:
-		v.modelless[m.Model] = true
-		v.errorf(path+".model", "Unusable model", "%v.", osutil.RegularFile(m.Model, info))
-	case len(m.Command) > 0:
-	case info.Size() == 0 && len(m.Profile.Points) == 0:
-		v.modelless[m.Model] = true
-		v.errorf(path+".model", "Empty model", "%s is empty; that is allowed only where a profile is given.", m.Model)
 	}
 }
 
@@ -464,6 +447,15 @@ func (v *validator) reachable(p *Pipeline, path string) {
 	for _, o := range p.Outputs {
 		used[o.From.Module] = true
 	}
+	reads := map[Ref]bool{}
+	for i := range p.Modules {
+		for _, r := range p.Modules[i].Reads() {
+			reads[r] = true
+		}
+	}
+	for _, o := range p.Outputs {
+		reads[o.From] = true
+	}
 	if v.lost(p) {
 		return // what a reference to nowhere was meant to use cannot be told
 	}
@@ -472,6 +464,11 @@ func (v *validator) reachable(p *Pipeline, path string) {
 			for _, up := range v.g.Up[i] {
 				used[v.g.Names[up]] = true
 			}
+		}
+	}
+	for _, in := range p.Inputs {
+		if !reads[Ref{Port: in.Name}] {
+			v.warnf(path+".input."+in.Name, "Unused input", "Nothing reads %q, which every request must bring: refer to it as input.%s, or take it out.", in.Name, in.Name)
 		}
 	}
 	for _, i := range order {

@@ -2,6 +2,8 @@ package pipelines
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -67,6 +69,57 @@ func (v *validator) libraries(m *Module, at string) {
 			v.warnf(at, "Missing library", "%s does not exist here. It is needed at this path of every machine that runs %q, in a folder that its worker allows.", path, m.Name)
 		}
 	}
+}
+
+func (v *validator) modelFile(m *Module, path string) {
+	if v.elsewhere {
+		return
+	}
+	info, err := v.stat(m.Model)
+	switch {
+	case err != nil && len(m.Profile.Points) > 0:
+		v.modelless[m.Model] = true
+		v.warnf(path+".model", "Missing model", "%s does not exist. The profile suffices to plan, but not to serve.", m.Model)
+	case err != nil:
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "Missing model", "%s does not exist; the path is relative to the folder of this file.", m.Model)
+	case len(m.Command) > 0 && info.IsDir(): // the command knows what is in it
+	case info.IsDir():
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "Missing model", "%s is a folder; name an ONNX file.", m.Model)
+	case osutil.RegularFile(m.Model, info) != nil:
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "Unusable model", "%v.", osutil.RegularFile(m.Model, info))
+	case len(m.Command) > 0:
+	case notONNX(m.Model) != "":
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "No ONNX file", "%s is %s. Engines read ONNX: export it, or serve it with a program of yours: command = [\"python3\", \"./serve.py\"].", m.Model, notONNX(m.Model))
+	case isPointer(m.Model, info):
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "Not the file itself", "%s is a pointer of git-lfs. Fetch what it points to: git lfs pull.", m.Model)
+	case info.Size() == 0 && len(m.Profile.Points) == 0:
+		v.modelless[m.Model] = true
+		v.errorf(path+".model", "Empty model", "%s is empty; that is allowed only where a profile is given.", m.Model)
+	}
+}
+
+// notONNX says what a file is that is no ONNX file by its name; empty for others.
+func notONNX(path string) string {
+	return map[string]string{
+		".pt": "a network of PyTorch", ".pth": "a network of PyTorch", ".safetensors": "the weights of a network alone", ".h5": "a network of Keras",
+		".keras": "a network of Keras", ".pb": "a network of TensorFlow", ".tflite": "a network of TensorFlow Lite", ".engine": "an engine of TensorRT", ".plan": "an engine of TensorRT",
+	}[strings.ToLower(filepath.Ext(path))]
+}
+
+// lfsPointer is how a file begins that stands for one which git-lfs has not fetched.
+const lfsPointer = "version https://git-lfs"
+
+func isPointer(path string, info os.FileInfo) bool {
+	if info.Size() < int64(len(lfsPointer)) || info.Size() > 1<<10 {
+		return false
+	}
+	text, err := os.ReadFile(path)
+	return err == nil && strings.HasPrefix(string(text), lfsPointer)
 }
 
 // orPlace is where an attribute stands, or else its block.

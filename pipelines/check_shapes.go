@@ -233,6 +233,9 @@ func (v *validator) fits(scopes map[string][]string, m *Module, b Binding, r Ref
 		if !m.Scatter && len(shape) == len(to.Shape)+1 && SameShape(shape[1:], to.Shape) {
 			hint = " Give the module a fanout to run it once for each row."
 		}
+		if b.From.Module == "" && !m.Scatter && len(shape) == len(to.Shape)+1 && (shape[0] == 1 || shape[0] == -1) && SameShape(shape[1:], to.Shape) {
+			hint = fmt.Sprintf(" A shape is that of one request, without the batch: shape = %s. Or, where a request brings several rows, give the module a fanout.", strings.ReplaceAll(fmt.Sprint(shape[1:]), " ", ", "))
+		}
 		if len(shape)+1 == len(to.Shape) && to.Shape[0] == -1 && len(CommonScopeOf(m, scopes)) > 0 {
 			hint = " Set gather = true to run it once for all rows."
 		}

@@ -2,6 +2,8 @@ package hcl
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -22,11 +24,15 @@ var document = block[pipelines.Document]{parts: []part[pipelines.Document]{
 	many(&clusterBlock, func(d *pipelines.Document) *[]pipelines.Cluster { return &d.Clusters }),
 }}
 
+// unknownFunction is what the language says of a function that is not there.
+const unknownFunction = "Call to unknown function"
+
 // decoder reads one declaration into its Config.
 type decoder struct {
 	config *Config
 	ctx    *hcl.EvalContext
 	path   string // of the attribute that is being read
+	rules  []rule
 	diags  hcl.Diagnostics
 }
 
@@ -39,6 +45,11 @@ func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	for _, p := range document.parts {
 		for _, b := range blocks[p.header.Type] {
 			p.read(d, "", b, &c.Document)
+		}
+	}
+	for _, diag := range d.diags {
+		if diag.Summary == unknownFunction {
+			diag.Detail += " Functions read nothing outside of the declaration: what other programs make goes into a --var-file, which may be JSON. There are: " + strings.Join(slices.Sorted(maps.Keys(d.ctx.Functions)), ", ") + "."
 		}
 	}
 	c.decoded = d.diags
@@ -60,6 +71,10 @@ func (d *decoder) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyConten
 // nearest lets a suggestion name the attribute that is spelled most alike, of those that are
 // not there; HCL's own names the first that is alike.
 func (d *decoder) nearest(diag *hcl.Diagnostic, schema *hcl.BodySchema, there hcl.Attributes) {
+	if way := wayHere(d.written(diag)); way != "" && (strings.HasPrefix(diag.Summary, "Unsupported") || strings.HasPrefix(diag.Summary, "Extraneous")) {
+		diag.Detail += " " + way
+		return
+	}
 	said, _, suggests := strings.Cut(diag.Detail, ` Did you mean "`)
 	if !suggests || diag.Summary != "Unsupported argument" {
 		return
@@ -70,14 +85,38 @@ func (d *decoder) nearest(diag *hcl.Diagnostic, schema *hcl.BodySchema, there hc
 			names = append(names, a.Name)
 		}
 	}
-	diag.Detail = said + pipelines.Suggest(string(diag.Subject.SliceBytes(d.config.Files[diag.Subject.Filename].Bytes)), names)
+	diag.Detail = said + pipelines.Suggest(d.written(diag), names)
+}
+
+// written is what stands in a file where a finding is.
+func (d *decoder) written(diag *hcl.Diagnostic) string {
+	if diag.Subject == nil || d.config.Files[diag.Subject.Filename] == nil {
+		return ""
+	}
+	return strings.Trim(string(diag.Subject.SliceBytes(d.config.Files[diag.Subject.Filename].Bytes)), `"`)
+}
+
+// wayHere says how that is done here which people know by a name from Terraform.
+func wayHere(name string) string {
+	return map[string]string{
+		"count":      "Several of a block are made by for_each, as in for_each = range(2); on how many devices a module runs is found by planning.",
+		"depends_on": "What comes before a module follows from what it reads: its inputs, when and gather.",
+		"lifecycle":  "New executors are ready before old ones stop, always; how a change is tried first is said by an update block.",
+		"dynamic":    "Write for_each into the block itself.",
+		"module":     "Modules stand within a pipeline; what several declarations share is in files of its own, which are named together: harpagon plan shared.hcl this.hcl.",
+		"source":     "What a module computes is its model, function or command; a file of a declaration is named beside the others: harpagon plan shared.hcl this.hcl.",
+		"terraform":  "Nothing is said here of versions and backends; state is kept in the folder of --state.",
+		"resource":   "What there is: hardware, pipeline, provider, function, pool and cluster.",
+		"data":       "What there is: hardware, pipeline, provider, function, pool and cluster.",
+		"sensitive":  "There are no secrets in a declaration: tokens are in environment variables that it names.",
+		"nullable":   "A variable always has a value.",
+	}[name]
 }
 
 func (d *decoder) place(path string, r hcl.Range) { d.config.ranges[path] = r }
 
 // fresh reports a second block of the same name and reports whether it is new.
-func (d *decoder) fresh(path, kind string, b *hcl.Block) bool {
-	name := b.Labels[0]
+func (d *decoder) fresh(path, kind, name string, b *hcl.Block) bool {
 	if !d.once(path, b, fmt.Sprintf("The %s %q is declared", kind, name), "") {
 		return false
 	}

@@ -41,13 +41,14 @@ type Config struct {
 	Files    map[string]*hcl.File // by the name that diagnostics use
 
 	ranges  places
-	decoded hcl.Diagnostics // what reading it found
-	added   []string        // paths of the blocks that Add has joined
+	decoded hcl.Diagnostics    // what reading it found
+	added   []string           // paths of the blocks that Add has joined
+	unknown map[hcl.Range]bool // values made of what could not be read, which was reported
 	meter   meter
 }
 
-// Load reads files, and all *.hcl files of folders, as one declaration. All
-// that is wrong is in the diagnostics; what could be read is in the Config even
+// Load reads files, and all *.hcl and *.hcl.json files of folders, as one declaration.
+// Files *.auto.hclvars of folders set variables, before LoadOptions.VarFiles do. All that is wrong is in the diagnostics; what could be read is in the Config even
 // then. Paths within a file are relative to its folder and become absolute.
 func Load(opts LoadOptions, paths ...string) (*Config, hcl.Diagnostics) {
 	c := NewConfig()
@@ -63,6 +64,7 @@ func Load(opts LoadOptions, paths ...string) (*Config, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return c, diags
 	}
+	opts.VarFiles = slices.Concat(autoVars(paths), opts.VarFiles)
 	return c, append(diags, c.decode(hcl.MergeBodies(bodies), opts)...)
 }
 
@@ -98,6 +100,21 @@ func sources(paths []string) ([]string, hcl.Diagnostics) {
 	return names, diags
 }
 
+// autoVars are the files of folders that set variables by themselves.
+func autoVars(paths []string) (all []string) {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	for _, path := range paths {
+		for _, pattern := range []string{"*.auto.hclvars", "*.auto.hclvars.json"} {
+			found, _ := filepath.Glob(filepath.Join(path, pattern)) // none of a file
+			all = append(all, found...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func sourcesIn(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,6 +124,8 @@ func sourcesIn(path string) ([]string, error) {
 		return []string{filepath.Clean(path)}, err
 	}
 	found, err := filepath.Glob(filepath.Join(path, "*.hcl"))
+	inJSON, _ := filepath.Glob(filepath.Join(path, "*.hcl.json"))
+	found = append(found, inJSON...)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%s holds no *.hcl files; name a folder that does, or run harpagon init", path)
 	}
@@ -122,6 +141,14 @@ func (c *Config) parseFile(name string) (hcl.Body, hcl.Diagnostics) {
 }
 
 func (c *Config) parse(name string, src []byte) (hcl.Body, hcl.Diagnostics) {
+	if isJSON(name) {
+		file, diags := parseJSON(src, name)
+		if file == nil {
+			return nil, diags
+		}
+		c.Files[name] = file
+		return file.Body, diags
+	}
 	if diags := checkNesting(src, name); diags.HasErrors() {
 		return nil, diags
 	}
@@ -155,7 +182,7 @@ func (p places) at(path string) *hcl.Range {
 
 // NewConfig is a declaration without files; Add fills it.
 func NewConfig() *Config {
-	return &Config{Files: map[string]*hcl.File{}, ranges: places{}}
+	return &Config{Files: map[string]*hcl.File{}, ranges: places{}, unknown: map[hcl.Range]bool{}}
 }
 
 // Add joins what a program declares to what was read of files: each may refer to
@@ -246,7 +273,7 @@ func (c *Config) source() pipelines.Sources {
 				return false
 			}
 			place, declared := c.ranges[path]
-			return len(c.ranges) > 0 && (!declared || unreadable[place])
+			return len(c.ranges) > 0 && (!declared || unreadable[place] || c.unknown[place])
 		},
 		Declared: func(path string) bool {
 			_, declared := c.ranges[path]

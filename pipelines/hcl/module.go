@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/files"
@@ -61,6 +63,7 @@ var moduleBlock = block[pipelines.Module]{
 	kind: "module",
 	attributes: slices.Concat(
 		[]attribute[pipelines.Module]{
+			forEach[pipelines.Module](),
 			attr("function", text, func(m *pipelines.Module) *string { return &m.Function },
 				`a processing step instead of a network: a built-in function (below), or one that a Go program registered`),
 		},
@@ -218,7 +221,7 @@ func condition(name string, otherwise bool, doc string) attribute[pipelines.Modu
 // gather is a module, or true for the scope around.
 var gather = codec[string]{
 	func(d *decoder, a *hcl.Attribute, to *string) {
-		names, around := namesOf(a.Expr), false
+		names, around := d.namesOf(a.Expr), false
 		switch {
 		case len(names) == 2 && names[0] == "module":
 			*to = names[1]
@@ -331,10 +334,26 @@ func (d *decoder) key(e hcl.Expression) string {
 	if name := hcl.ExprAsKeyword(e); name != "" {
 		return name
 	}
-	if v, diags := e.Value(d.ctx); !diags.HasErrors() && v.IsWhollyKnown() && !v.IsNull() && v.Type() == cty.String {
-		return v.AsString()
+	v, diags := e.Value(d.ctx)
+	if diags.HasErrors() {
+		return ""
 	}
-	return ""
+	return nameOf(v)
+}
+
+// nameOf is a value as a name: a text, or a whole number, as exporters name what they make.
+func nameOf(v cty.Value) string {
+	if !v.IsWhollyKnown() || v.IsNull() || v.Type() != cty.String && v.Type() != cty.Number {
+		return ""
+	}
+	if v.Type() == cty.Number && !v.AsBigFloat().IsInt() {
+		return ""
+	}
+	text, err := convert.Convert(v, cty.String)
+	if err != nil {
+		return ""
+	}
+	return text.AsString()
 }
 
 // merge reads [module.A.OUTPUT, module.B.OUTPUT]: of two branches that which ran.
@@ -349,26 +368,29 @@ func (d *decoder) merge(e hcl.Expression, of []hcl.Expression) (b pipelines.Bind
 }
 
 // isReference reports whether an expression begins as a reference to a tensor does.
-func isReference(e hcl.Expression) bool {
-	traversal, diags := hcl.AbsTraversalForExpr(e)
-	return !diags.HasErrors() && (traversal.RootName() == "input" || traversal.RootName() == "module")
+func (d *decoder) isReference(e hcl.Expression) bool {
+	names := d.namesOf(e)
+	return len(names) > 0 && (names[0] == "input" || names[0] == "module")
 }
 
 // binding reads what feeds an input: a reference, or anything else that has a
 // value: a constant, which may be made of variables and locals.
 func (d *decoder) binding(e hcl.Expression) (pipelines.Binding, bool) {
-	if of, diags := hcl.ExprList(e); !diags.HasErrors() && slices.ContainsFunc(of, isReference) {
+	if of, diags := hcl.ExprList(e); !diags.HasErrors() && slices.ContainsFunc(of, d.isReference) {
 		return d.merge(e, of)
 	}
-	traversal, diags := hcl.AbsTraversalForExpr(e)
-	values := []string{"var", "local", "true", "false", "null"} // what else looks like a reference
-	if !diags.HasErrors() && !slices.Contains(values, traversal.RootName()) {
+	values := []string{"var", "local", "each", "path", "true", "false", "null"} // what else looks like a reference
+	if names := d.namesOf(e); len(names) > 0 && !slices.Contains(values, names[0]) {
 		from, ok := d.reference(e)
 		return pipelines.Binding{From: from}, ok
 	}
 	v, diags := e.Value(d.ctx)
 	if diags.HasErrors() {
 		d.diags = append(d.diags, diags...)
+		return pipelines.Binding{}, false
+	}
+	if !v.IsWhollyKnown() {
+		d.config.unknown[e.Range()] = true // what it is made of was reported
 		return pipelines.Binding{}, false
 	}
 	value, ok := plainValue(v)
@@ -485,23 +507,58 @@ var ref = codec[pipelines.Ref]{
 }
 
 func (d *decoder) reference(e hcl.Expression) (pipelines.Ref, bool) {
-	switch names := namesOf(e); {
+	switch names := d.namesOf(e); {
 	case len(names) == 2 && names[0] == "input":
 		return pipelines.Ref{Port: names[1]}, true
+	case len(names) == 3 && names[0] == "input":
+		return pipelines.Ref{Port: oneOf(names[1], names[2])}, true
 	case len(names) == 3 && names[0] == "module":
 		return pipelines.Ref{Module: names[1], Port: names[2]}, true
+	case len(names) == 4 && names[0] == "module":
+		return pipelines.Ref{Module: oneOf(names[1], names[2]), Port: names[3]}, true
 	}
 	d.report(files.Problem("Not a reference", "Refer to an input of the pipeline as input.NAME, or to the output of a module as module.NAME.OUTPUT.", ptr(e.Range())))
 	return pipelines.Ref{}, false
 }
 
 // namesOf are the names in a reference; none where it is something else. Names that are
-// no words are reached as in module["a.b"].out.
-func namesOf(e hcl.Expression) (names []string) {
+// no words are reached as in module["a.b"].out, and computed ones as in module[each.key].out.
+func (d *decoder) namesOf(e hcl.Expression) []string {
+	switch x := e.(type) {
+	case *hclsyntax.ParenthesesExpr:
+		return d.namesOf(x.Expression)
+	case *hclsyntax.ConditionalExpr: // whose condition does not hang on tensors
+		holds, diags := x.Condition.Value(d.ctx)
+		switch {
+		case diags.HasErrors() || !holds.IsWhollyKnown() || holds.IsNull() || holds.Type() != cty.Bool:
+			return nil
+		case holds.True():
+			return d.namesOf(x.TrueResult)
+		}
+		return d.namesOf(x.FalseResult)
+	case *hclsyntax.RelativeTraversalExpr:
+		names, steps := d.namesOf(x.Source), stepsOf(x.Traversal)
+		if names == nil || steps == nil {
+			return nil
+		}
+		return append(names, steps...)
+	case *hclsyntax.IndexExpr:
+		names := d.namesOf(x.Collection)
+		key, diags := x.Key.Value(d.ctx)
+		if name := nameOf(key); names != nil && !diags.HasErrors() && name != "" {
+			return append(names, name)
+		}
+		return nil
+	}
 	traversal, diags := hcl.AbsTraversalForExpr(e)
 	if diags.HasErrors() {
 		return nil
 	}
+	return stepsOf(traversal)
+}
+
+// stepsOf are the names in a traversal; none where there are others than names in it.
+func stepsOf(traversal hcl.Traversal) (names []string) {
 	for _, step := range traversal {
 		switch s := step.(type) {
 		case hcl.TraverseRoot:
@@ -509,10 +566,11 @@ func namesOf(e hcl.Expression) (names []string) {
 		case hcl.TraverseAttr:
 			names = append(names, s.Name)
 		case hcl.TraverseIndex:
-			if s.Key.Type() != cty.String {
+			name := nameOf(s.Key)
+			if name == "" {
 				return nil
 			}
-			names = append(names, s.Key.AsString())
+			names = append(names, name)
 		default:
 			return nil
 		}

@@ -23,6 +23,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 			`end-to-end latency objective, counted from a request's arrival`).required(),
 		attr("rate", number, func(p *pipelines.Pipeline) *float64 { return &p.Rate },
 			`requests per second at the source`).required(),
+		forEach[pipelines.Pipeline](),
 		attr("arrivals", arrivals, func(p *pipelines.Pipeline) *string { return &p.Arrivals },
 			`how they come: '"poisson"' (default), as those of many people, '"even"', as those of a camera, '"gamma:SHAPE"', '"trace:FILE"' (requests in each second). Plans for other than even ones are simulated; see [simulating](simulating.md). 'harpagon load' has a flag of its own`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Arrivals != pipelines.ArrivalsPoisson }),
 		attr("attainment", attainment, func(p *pipelines.Pipeline) *float64 { return &p.Attainment },
@@ -204,6 +205,7 @@ var revert = codec[pipelines.Revert]{
 var inputBlock = block[pipelines.Port]{
 	kind: "input",
 	attributes: []attribute[pipelines.Port]{
+		forEach[pipelines.Port](),
 		attr("datatype", text, func(in *pipelines.Port) *string { return &in.Datatype },
 			`in the spelling of the Open Inference Protocol: 'BOOL', 'UINT8', 'UINT16', 'UINT32', 'UINT64', 'INT8', 'INT16', 'INT32', 'INT64', 'FP16', 'BF16', 'FP32', 'FP64', 'BYTES'`).required(),
 		attr("shape", integers, func(in *pipelines.Port) *[]int64 { return &in.Shape },
@@ -239,6 +241,7 @@ func (d *decoder) sample(_ *hcl.Block, attrs hcl.Attributes, in *pipelines.Port)
 var outputBlock = block[pipelines.Output]{
 	kind: "output",
 	attributes: []attribute[pipelines.Output]{
+		forEach[pipelines.Output](),
 		attr("value", ref, func(o *pipelines.Output) *pipelines.Ref { return &o.From }, `a reference`).required(),
 	},
 	name: func(o *pipelines.Output) *string { return &o.Name },

@@ -119,7 +119,7 @@ var modelOutput = named("model", "Not an output", "Refer to an output of the poo
 func named(root, summary, detail string) codec[string] {
 	return codec[string]{
 		func(d *decoder, a *hcl.Attribute, to *string) {
-			names := namesOf(a.Expr)
+			names := d.namesOf(a.Expr)
 			if len(names) != 2 || names[0] != root {
 				d.report(files.Problem(summary, detail, ptr(a.Expr.Range())))
 				names = []string{root, ""}
@@ -147,7 +147,7 @@ var matchingPart = part[pipelines.Pool]{
 	read: func(d *decoder, path string, b *hcl.Block, to *pipelines.Pool) {
 		path += "." + b.Type
 		policy := b.Labels[0]
-		if !d.fresh(path+"."+policy, b.Type, b) {
+		if !d.fresh(path+"."+policy, b.Type, b.Labels[0], b) {
 			return
 		}
 		matchingBlock.read(d, path, b, &to.Matching)

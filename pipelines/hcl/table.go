@@ -2,12 +2,17 @@ package hcl
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/harpagon/harpagon/pipelines/files"
 )
 
 // codec reads a kind of value from an attribute, and prints it.
@@ -106,16 +111,19 @@ func many[T, P any](b *block[P], field func(*T) *[]P, joined ...func(d *decoder,
 	return part[T]{
 		header: hcl.BlockHeaderSchema{Type: b.kind, LabelNames: []string{"name"}},
 		read: func(d *decoder, path string, from *hcl.Block, to *T) {
-			if path = within(path, from.Type+"."+from.Labels[0]); !d.fresh(path, from.Type, from) {
-				return
-			}
-			var p P
-			*b.name(&p) = from.Labels[0]
-			attrs := b.read(d, path, from, &p)
-			for _, join := range joined {
-				join(d, attrs, to, &p)
-			}
-			*field(to) = append(*field(to), p)
+			d.each(from, b.repeats(), func(name string) {
+				path := within(path, from.Type+"."+name)
+				if !d.fresh(path, from.Type, name, from) {
+					return
+				}
+				var p P
+				*b.name(&p) = name
+				attrs := b.read(d, path, from, &p)
+				for _, join := range joined {
+					join(d, attrs, to, &p)
+				}
+				*field(to) = append(*field(to), p)
+			})
 		},
 		print: func(body *hclwrite.Body, of *T) {
 			all := *field(of)
@@ -150,6 +158,11 @@ func within(path, name string) string {
 	return path + "." + name
 }
 
+// repeats reports whether for_each may make several of such a block.
+func (b *block[T]) repeats() bool {
+	return slices.ContainsFunc(b.attributes, func(a attribute[T]) bool { return a.name == forEachName })
+}
+
 func (b *block[T]) schema() *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, a := range b.attributes {
@@ -166,6 +179,7 @@ func (b *block[T]) read(d *decoder, path string, from *hcl.Block, to *T) hcl.Att
 	content := d.content(from.Body, b.schema())
 	attrs := content.Attributes
 	for name, a := range attrs {
+		attrs[name] = d.native(a)
 		d.place(path+"."+name, a.Expr.Range())
 	}
 	if b.start != nil {
@@ -258,3 +272,56 @@ func (b *block[T]) reference(all map[string]string) {
 var quotedCode = regexp.MustCompile(`(^|[\s(])'([^']+)'`)
 
 func code(text string) string { return quotedCode.ReplaceAllString(text, "$1`$2`") }
+
+// forEachName is the attribute that makes several blocks of one.
+const forEachName = "for_each"
+
+// forEach is a row of the blocks that it may make several of. It is read before the block is.
+func forEach[T any]() attribute[T] {
+	return attribute[T]{
+		name: forEachName, read: func(*decoder, *hcl.Attribute, *T) {}, print: func(*T, bool) hclwrite.Tokens { return nil },
+		doc: `a list or object: makes such a block of each of its elements, with '-' and the element's key behind the name (below)`,
+	}
+}
+
+// each reads a block once, or once for each of what its for_each lists.
+func (d *decoder) each(b *hcl.Block, repeats bool, read func(name string)) {
+	var a *hcl.Attribute
+	if repeats {
+		content, _, _ := b.Body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: forEachName}}}) // faults are found when it is read
+		a = content.Attributes[forEachName]
+	}
+	if a == nil {
+		read(b.Labels[0])
+		return
+	}
+	const hint = `an object, or a list of names, such as ["left", "right"] or range(10)`
+	all, ok := d.value(d.native(a), cty.DynamicPseudoType, hint)
+	if !ok {
+		return
+	}
+	if !all.CanIterateElements() || all.LengthInt() == 0 {
+		d.report(files.Problem("Nothing to repeat", fmt.Sprintf("The value of %s must be %s, with something in it.", forEachName, hint), ptr(a.Expr.Range())))
+		return
+	}
+	around := d.ctx
+	defer func() { d.ctx = around }()
+	named := all.Type().IsObjectType() || all.Type().IsMapType()
+	for i := all.ElementIterator(); i.Next(); {
+		key, value := i.Element()
+		if !named {
+			key = value
+		}
+		name := nameOf(key)
+		if name == "" {
+			d.wrong(a, fmt.Sprintf("The value of %s must be %s.", forEachName, hint))
+			return
+		}
+		d.ctx = around.NewChild()
+		d.ctx.Variables = map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(name), "value": value})}
+		read(oneOf(b.Labels[0], name))
+	}
+}
+
+// oneOf is the name of a block that for_each has made.
+func oneOf(label, key string) string { return label + "-" + key }

@@ -32,8 +32,12 @@ func (d *decoder) value(a *hcl.Attribute, want cty.Type, hint string) (cty.Value
 		d.report(files.Problem(tooComplex, fmt.Sprintf("The value of %s is not read: %v.", a.Name, err), ptr(a.Expr.Range())))
 		return cty.NilVal, false
 	}
-	wrong := !v.IsWhollyKnown()
-	if !wrong && want == cty.Number && v.Type() == cty.String {
+	if !v.IsWhollyKnown() {
+		d.config.unknown[a.Expr.Range()] = true // what it is made of was reported
+		return cty.NilVal, false
+	}
+	wrong := false
+	if want == cty.Number && v.Type() == cty.String {
 		wrong = true // "100" would pass for 100 and hide a wrong unit
 	}
 	if !wrong {

@@ -3,6 +3,7 @@ package hcl
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,7 +23,19 @@ import (
 // envPrefix marks environment variables that set variables of a declaration.
 const envPrefix = "HARPAGON_VAR_"
 
-var variableSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}}}
+var variableSchema = &hcl.BodySchema{
+	Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}},
+	Blocks:     []hcl.BlockHeaderSchema{{Type: "validation"}},
+}
+
+var validationSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "condition", Required: true}, {Name: "error_message", Required: true}}}
+
+// rule is what the value of a variable must keep to.
+type rule struct {
+	variable           string
+	condition, message hcl.Expression
+	place              hcl.Range // of the value
+}
 
 // functions that expressions may use: those that depend on nothing outside.
 func functions(m *meter) map[string]function.Function {
@@ -31,6 +44,11 @@ func functions(m *meter) map[string]function.Function {
 		"format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "length": stdlib.LengthFunc, "lower": stdlib.LowerFunc,
 		"max": stdlib.MaxFunc, "merge": stdlib.MergeFunc, "min": stdlib.MinFunc, "range": stdlib.RangeFunc,
 		"replace": stdlib.ReplaceFunc, "split": stdlib.SplitFunc, "upper": stdlib.UpperFunc,
+		"coalesce": stdlib.CoalesceFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc,
+		"flatten": stdlib.FlattenFunc, "jsondecode": stdlib.JSONDecodeFunc, "keys": stdlib.KeysFunc, "lookup": stdlib.LookupFunc,
+		"reverse": stdlib.ReverseListFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
+		"tonumber": stdlib.MakeToFunc(cty.Number), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
 	}
 	for name, f := range all {
 		all[name] = m.limited(name, f)
@@ -62,9 +80,33 @@ type given struct {
 // scope evaluates variables and locals.
 func (d *decoder) scope(variables, locals hcl.Blocks, opts LoadOptions) *hcl.EvalContext {
 	ctx := &hcl.EvalContext{Functions: functions(&d.config.meter), Variables: map[string]cty.Value{}}
+	ctx.Variables["path"] = cty.ObjectVal(map[string]cty.Value{"module": here, "root": here})
 	ctx.Variables["var"] = d.variables(variables, d.given(variables, opts))
+	for _, r := range d.rules {
+		d.keeps(r, ctx)
+	}
 	d.locals(ctx, locals)
 	return ctx
+}
+
+// here is the folder of a file for the paths in it, which are relative to it.
+var here = cty.StringVal(".")
+
+// keeps reports a variable whose value its validation block does not allow.
+func (d *decoder) keeps(r rule, ctx *hcl.EvalContext) {
+	holds, diags := r.condition.Value(ctx)
+	d.diags = append(d.diags, diags...)
+	if diags.HasErrors() || !holds.IsWhollyKnown() || holds.IsNull() {
+		return
+	}
+	if holds, err := convert.Convert(holds, cty.Bool); err != nil {
+		d.report(files.Problem("Wrong kind of value", "The condition of a validation is true or false.", ptr(r.condition.Range())))
+	} else if holds.False() {
+		message, diags := r.message.Value(ctx)
+		if d.diags = append(d.diags, diags...); !diags.HasErrors() {
+			d.report(files.Problem("Variable out of bounds", fmt.Sprintf("The value of %q is not allowed (%s): %s", r.variable, r.condition.Range(), nameOf(message)), &r.place))
+		}
+	}
 }
 
 // given collects values in rising order of precedence and reports those that
@@ -107,7 +149,13 @@ func (d *decoder) varFile(name string) map[string]given {
 		d.report(files.Problem("Cannot read the variables", err.Error(), nil))
 		return nil
 	}
-	file, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	var file *hcl.File
+	var diags hcl.Diagnostics
+	if isJSON(name) {
+		file, diags = parseJSON(src, name)
+	} else {
+		file, diags = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	}
 	d.diags = append(d.diags, diags...)
 	if file == nil {
 		return nil
@@ -130,7 +178,7 @@ func (d *decoder) variables(blocks hcl.Blocks, given map[string]given) cty.Value
 	values := map[string]cty.Value{}
 	for _, b := range blocks {
 		name := b.Labels[0]
-		if d.fresh("variable."+name, "variable", b) {
+		if d.fresh("variable."+name, "variable", name, b) {
 			values[name] = d.variable(b, given)
 		}
 	}
@@ -139,7 +187,17 @@ func (d *decoder) variables(blocks hcl.Blocks, given map[string]given) cty.Value
 
 func (d *decoder) variable(b *hcl.Block, all map[string]given) cty.Value {
 	name := b.Labels[0]
-	attrs := d.content(b.Body, variableSchema).Attributes
+	content := d.content(b.Body, variableSchema)
+	attrs := content.Attributes
+	place := b.DefRange
+	if g, ok := all[name]; ok && g.place != nil {
+		place = *g.place
+	}
+	for _, v := range content.Blocks {
+		if of := d.content(v.Body, validationSchema).Attributes; len(of) == len(validationSchema.Attributes) {
+			d.rules = append(d.rules, rule{name, d.native(of["condition"]).Expr, d.native(of["error_message"]).Expr, place})
+		}
+	}
 	want := cty.DynamicPseudoType
 	if a := attrs["type"]; a != nil {
 		t, diags := typeexpr.TypeConstraint(a.Expr)
@@ -151,12 +209,21 @@ func (d *decoder) variable(b *hcl.Block, all map[string]given) cty.Value {
 	}
 	a := attrs["default"]
 	if a == nil {
-		d.report(files.Problem("Variable without a value", fmt.Sprintf("Set it with --var %s=VALUE, in a --var-file, or with %s%s; or give it a default.", name, envPrefix, name), &b.DefRange))
+		d.report(files.Problem("Variable without a value", fmt.Sprintf("Set it with --var %s=VALUE, in a file NAME.auto.hclvars of this folder or a --var-file, or with %s%s; or give it a default.%s", name, envPrefix, name, terraformVars(b.DefRange.Filename)), &b.DefRange))
 		return cty.DynamicVal
 	}
 	v, diags := a.Expr.Value(nil)
 	d.diags = append(d.diags, diags...)
 	return d.fit(v, want, fmt.Sprintf("The default of %q", name), ptr(a.Expr.Range()))
+}
+
+// terraformVars names the way for files that Terraform reads by themselves.
+func terraformVars(declaredIn string) string {
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(declaredIn), "*.tfvars"))
+	if len(found) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %s is not read by itself: give it with --var-file, or call it NAME.auto.hclvars.", filepath.Base(found[0]))
 }
 
 // givenValue reads text by the variable's type: as it stands for a string, and
@@ -195,6 +262,7 @@ func (d *decoder) locals(ctx *hcl.EvalContext, blocks hcl.Blocks) {
 		attrs, diags := b.Body.JustAttributes()
 		d.diags = append(d.diags, diags...)
 		for name, a := range attrs {
+			a = d.native(a)
 			if earlier, taken := pending[name]; taken {
 				d.report(files.Problem("Declared twice", fmt.Sprintf("The local %q is declared already at %s.", name, earlier.Range), &a.Range))
 				continue

@@ -108,6 +108,7 @@ func Run(ctx context.Context, d Deps, args []string) int {
 	out := &fitter{to: d.Stdout, width: width}
 	d.Stdout = out
 	root := New(d)
+	args = asInTerraform(args)
 	root.SetArgs(args)
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { out.whole, out.atOnce = forPrograms(c), cleansUp(c.Name()) }
 	done := make(chan int, 1)
@@ -130,6 +131,21 @@ func Run(ctx context.Context, d Deps, args []string) int {
 		fmt.Fprintln(d.Stderr, "harpagon: interrupted")
 		return ExitInterrupted
 	}
+}
+
+// asInTerraform lets -var and -var-file be written with one hyphen, too.
+func asInTerraform(args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		name, _, _ := strings.Cut(a, "=")
+		switch name {
+		case "--":
+			return args
+		case "-var", "-var-file":
+			args[i] = "-" + a
+		}
+	}
+	return args
 }
 
 // forPrograms says of which commands the output is read by others than people.

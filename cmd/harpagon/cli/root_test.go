@@ -113,3 +113,8 @@ func TestEnginesCommand(t *testing.T) {
 	}
 	assert.Contains(t, names, "onnxruntime-tensorrt")
 }
+
+func TestOneHyphenAsInTerraform(t *testing.T) {
+	given := []string{"plan", "-var", "a=1", "-var-file=x", "-var=b=2", "--json", "-v", "--", "-var"}
+	assert.Equal(t, []string{"plan", "--var", "a=1", "--var-file=x", "--var=b=2", "--json", "-v", "--", "-var"}, asInTerraform(given))
+}

@@ -82,7 +82,7 @@ func severities(diags hclv2.Diagnostics) (errors, warnings int) {
 func checked(x *Declaration, c *hcl.Config) string {
 	files, modules, points := 0, 0, 0
 	for name := range c.Files {
-		if strings.HasSuffix(name, ".hcl") {
+		if strings.HasSuffix(name, ".hcl") || strings.HasSuffix(name, ".hcl.json") {
 			files++
 		}
 	}
