@@ -14,8 +14,11 @@
 // preamble, with the version of the protocol, by which a peer that speaks something else
 // is told apart.
 //
-// Package attach has the messages of protobuf in the same frames. Here they would be another
-// version, so that gateways and dispatchers of a fleet could not be upgraded one at a time.
+// Package attach has the messages of protobuf in the same frames: a few for every batch, with
+// tensors beside which they cost nothing. A dispatcher gets and sends several for every item.
+// Written and read, the four fields of a protobuf message take 3.4 times as long as the twelve
+// of an Arrive here (660 and 190 ns, BenchmarkMessages), which would be a quarter of what a
+// dispatcher takes for an arrival (1.8 us, docs/cores.md).
 //
 // # Times
 //
