@@ -35,6 +35,37 @@ func TestCropsThatComeAtOnce(t *testing.T) {
 	assert.Equal(t, plan.NoProof, p.Proof, "nobody knows how many there are at the most")
 }
 
+// The papers' policies plan for mean rates. Their plans are sound where bursts are kept all the same.
+func TestPlansForMeanRatesAreSoundWhereBurstsAreKept(t *testing.T) {
+	t.Parallel()
+	sound := map[bool]int{}
+	for _, policy := range policies.Names() {
+		for _, model := range plan.CostModels() {
+			for _, slo := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second} {
+				for _, problem := range []plan.Problem{crops(16, 0, 0, slo), crops(0, 16, 5, slo), crops(0, 0, 5.5, slo), crops(2, 0, 0, slo)} {
+					o := plan.Options{Policy: policy, CostModel: model}
+					p := policies.Solve(problem, o)
+					if policy == plan.PolicyExact || p.Status == plan.Infeasible {
+						continue
+					}
+					sound[p.Sound]++
+					assert.Equal(t, p.Sound, p.Proof == plan.EveryRequest, p.Describe())
+					if most := problem.Pipeline.Module("classify").MostItems(); float64(most) != problem.Pipeline.Module("classify").Fanout {
+						assert.False(t, p.Sound, "more may come than the mean")
+					}
+					if p.Sound {
+						require.NoError(t, keepsPromise([]pipelines.Pipeline{problem.Pipeline}, []plan.Plan{p}, promisePlay{Duration: time.Minute}), p.Describe())
+					}
+					problem.Pipeline.Attainment = pipelines.NoAttainment
+					assert.InDelta(t, policies.Solve(problem, o).Cost, p.Cost, 1e-9, "the reading of costs is the papers'")
+				}
+			}
+		}
+	}
+	assert.Positive(t, sound[true])
+	assert.Positive(t, sound[false])
+}
+
 // branches is a gate, what follows it by when and by else, and what takes one of them.
 func branches(rate float64, slo time.Duration, gate, read, write, after time.Duration) plan.Problem {
 	module := func(name string, takes time.Duration, from ...string) pipelines.Module {

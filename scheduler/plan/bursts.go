@@ -66,11 +66,17 @@ func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latenc
 func (m *Module) proveBursts(b demand.Bursts) bool {
 	m.Burst = b.Items
 	if !slices.ContainsFunc(m.Groups, func(g Group) bool { return g.Items > 0 || g.Rides }) {
+		if m.Rate < float64(b.Items)/b.Gap*(1-RateTolerance) {
+			return false // more may come than was planned for
+		}
 		budget := m.Budget
 		m.Budget -= ToDuration(b.Shaped())
 		fits := m.prove()
 		m.Budget, m.Proven = budget, m.Proven+ToDuration(b.Shaped())
-		return fits && !slices.ContainsFunc(m.busy(), func(g Group) bool { return max(g.Duration, g.Deadline)+g.Window < m.Proven-provenTolerance })
+		if fits && slices.ContainsFunc(m.busy(), func(g Group) bool { return max(g.Duration, g.Deadline)+g.Window < m.Proven-provenTolerance }) {
+			m.Groups = promising(m.Groups, m.Proven) // those of a plan for even items
+		}
+		return fits
 	}
 	items, latency := 0, 0.0
 	for _, g := range m.Groups {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -16,13 +17,15 @@ import (
 // as fast as it claims. The processor-demand test (package demand) decides
 // that exactly for evenly paced requests. Proven is the least latency L such
 // that windows L - d pass it, and what single requests need besides (margin);
-// the plan is sound when that is within the budget of every module.
+// the plan is sound when that is within the budget of every module. Where items come in bursts
+// it is their test that decides, also of plans that were made for mean rates, as the papers' are.
 func (p *Prepared) prove(out *Plan) {
 	out.Sound = true
-	late, single, bursts := true, map[string]bool{}, map[string]demand.Bursts{}
+	late, single, bursts := true, map[string]bool{}, p.bursts()
 	for _, m := range p.Modules {
-		single[m.Name], bursts[m.Name] = m.Single, m.Bursts
+		single[m.Name] = m.Single
 	}
+	read := slices.Clone(out.Modules)
 	for i := range out.Modules {
 		m := &out.Modules[i]
 		if b := bursts[m.Name]; b.Items > 0 {
@@ -40,19 +43,37 @@ func (p *Prepared) prove(out *Plan) {
 			out.Sound, late = sound && out.Sound, keeps && late
 		}
 	}
+	for i := range out.Modules {
+		if m := &out.Modules[i]; !out.Sound && p.Options.policy() != PolicyExact {
+			m.Burst, m.Groups = 0, read[i].Groups // as it was made
+		}
+	}
 	out.Proof = NoProof
-	if out.Sound && late && p.covered() {
+	covered := func(m *ModuleProblem) bool { return m.Rate == 0 || m.Single || bursts[m.Name].Items > 0 }
+	if out.Sound && late && !slices.ContainsFunc(p.Modules, func(m *ModuleProblem) bool { return !covered(m) }) {
 		out.Proof, out.Covers = EveryRequest, &Covers{Arrivals: pipelines.ArrivalsEven, Burst: 1}
-		for _, m := range p.Modules {
-			out.Covers.Burst = max(out.Covers.Burst, m.Bursts.Items)
+		for _, b := range bursts {
+			out.Covers.Burst = max(out.Covers.Burst, b.Items)
 		}
 	}
 }
 
-// covered reports whether what is tested is what comes: one by one, or in bursts that are bounded
-// and counted.
-func (p *Prepared) covered() bool {
-	return !slices.ContainsFunc(p.Modules, func(m *ModuleProblem) bool { return m.Rate > 0 && !m.Single && m.Bursts.Items == 0 })
+// bursts are those in which items come to modules, by what a plan for even requests says of them;
+// none where items are asked to count by their mean rate, or requests come at random.
+func (p *Prepared) bursts() map[string]demand.Bursts {
+	all := map[string]demand.Bursts{}
+	kind, _, _, err := pipelines.SplitArrivals(p.Pipeline.Arrivals)
+	even := err == nil && kind == pipelines.ArrivalsEven && p.Pipeline.Attainment != pipelines.NoAttainment
+	most := p.Pipeline.Bursts()
+	for _, m := range p.Modules {
+		switch {
+		case p.Options.policy() == PolicyExact:
+			all[m.Name] = m.Bursts
+		case even && m.Rate > 0 && most[m.Name] != 1:
+			all[m.Name] = demand.Bursts{Items: cmp.Or(most[m.Name], math.MaxInt32), Gap: 1 / p.Pipeline.Rate}
+		}
+	}
+	return all
 }
 
 // proveAlone is prove where every request has a batch of its own, in that group.

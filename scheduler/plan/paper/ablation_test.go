@@ -114,6 +114,7 @@ func TestTheLiteralReadingIsSoundForOneModule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		problem := plantest.DrawUnlimited(t)
 		problem.Pipeline.Modules = problem.Pipeline.Modules[:1]
+		problem.Pipeline.Attainment = pipelines.NoAttainment // fan-outs count by their mean rate
 		o := asPaper
 		o.Without = []string{"dummy"}
 		own := solve(problem, o)
