@@ -66,6 +66,17 @@ func TestPlansForMeanRatesAreSoundWhereBurstsAreKept(t *testing.T) {
 	assert.Positive(t, sound[false])
 }
 
+// Nor do they count all requests on each branch.
+func TestPlansForSharesOfBranchesAreNotSound(t *testing.T) {
+	t.Parallel()
+	for _, policy := range policies.Names() {
+		p := policies.Solve(branches(2, 800*time.Millisecond, 5*time.Millisecond, 60*time.Millisecond, 50*time.Millisecond, 5*time.Millisecond), plan.Options{Policy: policy, CostModel: plan.CostWhole})
+		if p.Status != plan.Infeasible {
+			assert.Equal(t, policy == plan.PolicyExact, p.Sound, p.Describe())
+		}
+	}
+}
+
 // branches is a gate, what follows it by when and by else, and what takes one of them.
 func branches(rate float64, slo time.Duration, gate, read, write, after time.Duration) plan.Problem {
 	module := func(name string, takes time.Duration, from ...string) pipelines.Module {

@@ -69,7 +69,7 @@ func (p *Prepared) bursts() map[string]demand.Bursts {
 		switch {
 		case p.Options.policy() == PolicyExact:
 			all[m.Name] = m.Bursts
-		case even && m.Rate > 0 && most[m.Name] != 1:
+		case even && m.Rate > 0 && (most[m.Name] != 1 || m.Rate < p.Pipeline.Rate*(1-RateTolerance)):
 			all[m.Name] = demand.Bursts{Items: cmp.Or(most[m.Name], math.MaxInt32), Gap: 1 / p.Pipeline.Rate}
 		}
 	}
