@@ -13,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
 )
@@ -25,7 +26,7 @@ var (
 )
 
 // kept are seeds of draws that lost requests once, or were played without end.
-var kept = []uint64{73, 107, 195, 385, 397}
+var kept, keptBursts = []uint64{73, 107, 195, 385, 397}, []uint64{320}
 
 // TestPlansKeepTheirProofs draws pipelines, plans them, and plays each plan that is said to be
 // proven for every request: none may lose one, whatever stays away and however late others
@@ -35,10 +36,11 @@ func TestPlansKeepTheirProofs(t *testing.T) {
 	keepProofs(t, *draws, kept, func(seed uint64) drawing { return drawing{Rand: rand.New(rand.NewPCG(seed, 1))} })
 }
 
-// TestBurstsKeepTheirProofs is the same for pipelines in which requests are divided into items.
+// TestBurstsKeepTheirProofs is the same for pipelines in which requests are divided into items, or
+// take one of two branches.
 func TestBurstsKeepTheirProofs(t *testing.T) {
 	t.Parallel()
-	keepProofs(t, *fanouts, nil, func(seed uint64) drawing { return drawing{rand.New(rand.NewPCG(seed, 2)), true} })
+	keepProofs(t, *fanouts, keptBursts, func(seed uint64) drawing { return drawing{rand.New(rand.NewPCG(seed, 2)), true} })
 }
 
 func keepProofs(t *testing.T, n int, kept []uint64, drawn func(seed uint64) drawing) {
@@ -75,7 +77,7 @@ func playProofs(t *testing.T, seeds []uint64, draw func(seed uint64) drawing) {
 			all = append(all, problems[i].Pipeline)
 			cost[kind] += plans[i].Cost
 		}
-		for _, k := range d.plays(all) {
+		for _, k := range d.plays(all, plans) {
 			if err := keepsPromise(all, plans, k); err != nil {
 				t.Errorf("draw %d, %s, %s: %v", seed, kind, says(k), err)
 			}
@@ -107,6 +109,9 @@ func says(k promisePlay) string {
 	how := "even"
 	if k.Arrivals != nil {
 		how = "some left out and later"
+	}
+	if k.Phases != nil {
+		how = fmt.Sprint("even from ", k.Phases)
 	}
 	return fmt.Sprintf("%s, eager %v, admission %v", how, k.Eager, k.Admission)
 }
@@ -175,6 +180,9 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 		}
 		p.Modules = append(p.Modules, m)
 	}
+	if d.fanouts && d.IntN(3) == 0 {
+		d.branch(&p)
+	}
 	p.Rate /= float64(items)
 	fastest := func(name string) time.Duration {
 		least := time.Duration(math.MaxInt64)
@@ -189,6 +197,27 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 	}
 	p.SLO = time.Duration(d.scale(1.5, 8) * float64(long)).Round(time.Microsecond)
 	return p
+}
+
+// branch gives two modules a condition each, the one when and the other else, and a third one what
+// either makes.
+func (d drawing) branch(p *pipelines.Pipeline) {
+	n := len(p.Modules)
+	if n < 3 {
+		return
+	}
+	gate := d.IntN(n - 2)
+	yes, no := &p.Modules[gate+1], &p.Modules[gate+2]
+	if yes.Scatter || no.Scatter {
+		return
+	}
+	for i, m := range []*pipelines.Module{yes, no} {
+		m.Scatter, m.Fanout, m.Most, m.When, m.Else = true, 0.5, 1, pipelines.Ref{Module: p.Modules[gate].Name, Port: "found"}, i == 1
+		m.Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: p.Modules[gate].Name, Port: "y"}}}
+	}
+	if gate+3 < n && d.IntN(2) == 0 {
+		p.Modules[gate+3].Inputs = []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: yes.Name, Port: "y"}, Or: pipelines.Ref{Module: no.Name, Port: "y"}}}
+	}
 }
 
 // mostDrawn is how many items of one request there are at the most.
@@ -227,8 +256,9 @@ const (
 
 // plays are how a plan is played: evenly, all pipelines from the same instant on, and at
 // nearly the rate from instants that are drawn, where requests are left out and others
-// come later.
-func (d drawing) plays(all []pipelines.Pipeline) (list []promisePlay) {
+// come later. Of several pipelines, evenly from other instants, too: so that a batch of one comes to
+// a device when the longest of another has just begun, and from twenty that are drawn.
+func (d drawing) plays(all []pipelines.Pipeline, plans []plan.Plan) (list []promisePlay) {
 	duration := span
 	for i := range all {
 		duration = min(duration, time.Duration(mostPlayed/mostRate(&all[i])*float64(time.Second)))
@@ -243,6 +273,62 @@ func (d drawing) plays(all []pipelines.Pipeline) (list []promisePlay) {
 		if *admitted {
 			k.Eager, k.Admission = true, true
 			list = append(list, k)
+		}
+	}
+	if len(all) == 1 {
+		return list
+	}
+	phases := afterBlockers(all, plans)
+	for range drawnPhases {
+		one := make([]time.Duration, len(all))
+		for i := range all {
+			one[i] = time.Duration(d.Float64() / all[i].Rate * float64(time.Second))
+		}
+		phases = append(phases, one)
+	}
+	for _, one := range phases {
+		list = append(list, promisePlay{Phases: one, Duration: duration / phasedPart, Eager: d.IntN(4) > 0, Admission: *admitted})
+	}
+	return list
+}
+
+// drawnPhases are those that are played besides, each for this part of the time.
+const drawnPhases, phasedPart = 20, 8
+
+// afterBlockers are the phases in which a batch is released on a shared device a nanosecond after the
+// longest one of another pipeline has been.
+func afterBlockers(all []pipelines.Pipeline, plans []plan.Plan) (list [][]time.Duration) {
+	released := func(of plan.Task) (pipeline int, at time.Duration) {
+		i := slices.IndexFunc(plans, func(p plan.Plan) bool { return p.Pipeline == of.Pipeline })
+		budgets := map[string]time.Duration{}
+		for _, m := range plans[i].Modules {
+			budgets[m.Name] = m.Budget
+		}
+		g, err := flow.Compile(&all[i])
+		if err != nil {
+			panic(err)
+		}
+		g.Schedule(budgets, nil)
+		m := plans[i].Modules[slices.IndexFunc(plans[i].Modules, func(m plan.Module) bool { return m.Name == of.Module })]
+		return i, g.Nodes[g.Node(of.Module)].Offset + m.Groups[of.Group].Window
+	}
+	for i := range plans {
+		for _, device := range plans[i].Devices {
+			longest := slices.MaxFunc(device.Tasks, func(a, b plan.Task) int { return cmp.Compare(a.Duration, b.Duration) })
+			for _, late := range device.Tasks {
+				if late.Pipeline == longest.Pipeline {
+					continue
+				}
+				blocker, begun := released(longest)
+				other, released := released(late)
+				one := make([]time.Duration, len(all))
+				if one[other] = begun + 1 - released; one[other] < 0 {
+					one[blocker], one[other] = -one[other], 0
+				}
+				if !slices.ContainsFunc(list, func(o []time.Duration) bool { return slices.Equal(o, one) }) {
+					list = append(list, one)
+				}
+			}
 		}
 	}
 	return list

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -211,6 +212,9 @@ type promisePlay struct {
 	// evenly at their rates, and for Requests of each, where there are none.
 	Arrivals []arrivals.Process
 	Duration time.Duration
+
+	// Phases are when the first request of each pipeline comes; all at once where there are none.
+	Phases []time.Duration
 }
 
 // defaultRequests is how many requests keepsPromise plays where it is not told.
@@ -239,6 +243,9 @@ func keepsPromise(all []pipelines.Pipeline, plans []plan.Plan, k promisePlay) er
 		if k.Arrivals != nil {
 			l.Arrivals, l.Rate = k.Arrivals[i], 0 // as recorded
 		}
+		if k.Phases != nil {
+			l.Arrivals, l.Rate = arrivals.Process{Kind: arrivals.Replay, Stamps: evenFrom(k.Phases[i], p.Rate, duration)}, 0
+		}
 		loads = append(loads, l)
 	}
 	r, err := simulate.OnPlans(loads, plans, simulate.Options{Dispatch: "tc", Duration: max(duration, 1), Eager: k.Eager, Admission: k.Admission, MaxQueue: maxKept})
@@ -253,6 +260,14 @@ func keepsPromise(all []pipelines.Pipeline, plans []plan.Plan, k promisePlay) er
 			p.Pipeline, p.Requests, p.Late, p.Dropped+p.Refused, quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), furthestBehind(p))
 	}
 	return nil
+}
+
+// evenFrom are requests that come evenly from an instant on.
+func evenFrom(phase time.Duration, rate float64, duration time.Duration) (list []time.Duration) {
+	for i := 0; len(list) == 0 || list[i-1] < duration; i++ {
+		list = append(list, phase+time.Duration(math.Ceil(float64(i)/rate*float64(time.Second))))
+	}
+	return list
 }
 
 // maxKept bounds queues where keepsPromise looks: a queue that is bounded is not what
