@@ -16,9 +16,9 @@
 //
 // Package attach has the messages of protobuf in the same frames: a few for every batch, with
 // tensors beside which they cost nothing. A dispatcher gets and sends several for every item.
-// Written and read, the four fields of a protobuf message take 3.4 times as long as the twelve
-// of an Arrive here (660 and 190 ns, BenchmarkMessages), which would be a quarter of what a
-// dispatcher takes for an arrival (1.8 us, docs/cores.md).
+// Written and read, the four fields of a protobuf message take three to seven times as long as
+// the twelve of an Arrive here (0.65 to 0.9 us and 0.11 to 0.19, BenchmarkMessages), which would
+// be a quarter of what a dispatcher takes for an arrival (1.8 us, docs/cores.md).
 //
 // # Times
 //
