@@ -255,10 +255,11 @@ func (v *ValueInfo) doubt(axis, limit int, inputs map[string]bool) string {
 	return ""
 }
 
-// generated reports whether an exporter made up the name of a dimension, which says
-// nothing then.
+// generated reports whether an exporter numbered a dimension that it had no name for, as
+// in unk__7, Concatoutput_dim_0 or p2o.DynamicDimension.3, which says nothing then.
 func generated(symbol string) bool {
-	return strings.HasPrefix(symbol, "unk__") || strings.Contains(symbol, "output_dim_")
+	last := symbol[len(symbol)-1]
+	return '0' <= last && last <= '9'
 }
 
 // symbol is the name of a dimension; empty where it has none.

@@ -102,6 +102,7 @@ func TestOutputsThatMayHaveNoBatch(t *testing.T) {
 		"the same name":         {symbolic("x", Float, "N", 4), symbolic("y", Float, "N", 4), ""},
 		"another name":          {symbolic("x", Float, "N", 4), symbolic("y", Float, "found", 4), `has "found" rows`},
 		"a name that says none": {symbolic("x", Float, "N", 4), symbolic("y", Float, "unk__7", 4), ""},
+		"a number that says none": {symbolic("x", Float, "p2o.DynamicDimension.0", 4), symbolic("y", Float, "p2o.DynamicDimension.3", 4), ""},
 		"no name":               {symbolic("x", Float, "", 4), symbolic("y", Float, "found", 4), ""},
 		"always one":            {symbolic("x", Float, "N", 4), Declare("y", Float, 1, 4), "has 1 rows whatever the batch"},
 		"both fixed":            {Declare("x", Float, 8, 4), Declare("y", Float, 8, 4), ""},
