@@ -99,14 +99,14 @@ func TestOutputsThatMayHaveNoBatch(t *testing.T) {
 		in, out *ValueInfo
 		want    string
 	}{
-		"the same name":         {symbolic("x", Float, "N", 4), symbolic("y", Float, "N", 4), ""},
-		"another name":          {symbolic("x", Float, "N", 4), symbolic("y", Float, "found", 4), `has "found" rows`},
-		"a name that says none": {symbolic("x", Float, "N", 4), symbolic("y", Float, "unk__7", 4), ""},
+		"the same name":           {symbolic("x", Float, "N", 4), symbolic("y", Float, "N", 4), ""},
+		"another name":            {symbolic("x", Float, "N", 4), symbolic("y", Float, "found", 4), `has "found" rows`},
+		"a name that says none":   {symbolic("x", Float, "N", 4), symbolic("y", Float, "unk__7", 4), ""},
 		"a number that says none": {symbolic("x", Float, "p2o.DynamicDimension.0", 4), symbolic("y", Float, "p2o.DynamicDimension.3", 4), ""},
-		"no name":               {symbolic("x", Float, "", 4), symbolic("y", Float, "found", 4), ""},
-		"always one":            {symbolic("x", Float, "N", 4), Declare("y", Float, 1, 4), "has 1 rows whatever the batch"},
-		"both fixed":            {Declare("x", Float, 8, 4), Declare("y", Float, 8, 4), ""},
-		"fixed differently":     {Declare("x", Float, 8, 4), Declare("y", Float, 1, 4), "and its inputs a batch of 8"},
+		"no name":                 {symbolic("x", Float, "", 4), symbolic("y", Float, "found", 4), ""},
+		"always one":              {symbolic("x", Float, "N", 4), Declare("y", Float, 1, 4), "has 1 rows whatever the batch"},
+		"both fixed":              {Declare("x", Float, 8, 4), Declare("y", Float, 8, 4), ""},
+		"fixed differently":       {Declare("x", Float, 8, 4), Declare("y", Float, 1, 4), "and its inputs a batch of 8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			graph := func() *Graph { return &Graph{Inputs: []*ValueInfo{c.in}, Outputs: []*ValueInfo{c.out}} }

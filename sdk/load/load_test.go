@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -119,8 +120,17 @@ func TestAGeneratorThatFallsBehindSaysSo(t *testing.T) {
 		assert.Equal(t, 20, report.Unsent)
 		assert.Equal(t, 20, report.Requests)
 		assert.Equal(t, 20, report.Completed)
-		assert.Equal(t, 1.0, report.Attainment)
+		assert.Equal(t, 0.5, report.Attainment, "nobody answered what was not sent")
 		assert.Contains(t, report.Describe(), "left out 20 of 40 requests")
 		assert.Contains(t, report.Describe(), "about 5/s")
 	})
+}
+
+func TestAGeneratorWithoutAProcessorToSpareSaysSo(t *testing.T) {
+	r := &Report{Pipeline: "p", Callers: 2, Cores: 1.7, Most: 2, Rate: 400, Completed: 4000, Requests: 4000, Attainment: 1}
+	assert.Contains(t, r.Describe(), "the generator used 1.7 of 2 cores")
+	assert.Contains(t, Sweep([]*Report{r}), "may be what limits the rate")
+	r.Cores, r.Errors = 0.4, map[string]int{"deadline": 3}
+	assert.NotContains(t, r.Describe(), "the generator used")
+	assert.Equal(t, "callers in time/s attainment p50 p90 p99 late failed 2 400 1.0000 0 ms 0 ms 0 ms 0 3", strings.Join(strings.Fields(Sweep([]*Report{r})), " "))
 }

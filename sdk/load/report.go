@@ -30,7 +30,9 @@ type Report struct {
 	Late       int               `json:"late"`              // answered after it
 	Errors     map[string]int    `json:"errors"`            // by code
 	Reasons    map[string]string `json:"reasons,omitempty"` // what the first error of each code says
-	Attainment float64           `json:"attainment"`        // Completed / Requests, without those that were invalid: a mistake of the caller
+	Attainment float64           `json:"attainment"`        // Completed / (Requests + Unsent), without those that were invalid: a mistake of the caller
+	Cores      float64           `json:"generator_cores"`   // processors that this process used, on average
+	Most       int               `json:"-"`                 // processors that it may use
 	Latency    Percentiles       `json:"-"`                 // end to end, of all answers
 	Stages     []Stage           `json:"stages"`
 	Elapsed    time.Duration     `json:"-"`
@@ -130,7 +132,7 @@ func (c *counts) report(elapsed time.Duration) *Report {
 		Offered: c.o.Rate, Callers: c.o.Callers, Requests: c.sent, Unsent: c.unsent, Completed: c.answered - c.late, Late: c.late,
 		Errors: maps.Clone(c.errors), Reasons: maps.Clone(c.reasons), Latency: c.latency.Percentiles(), Elapsed: elapsed,
 	}
-	if n := c.sent - c.errors[string(wire.CodeInvalid)]; n > 0 {
+	if n := c.sent + c.unsent - c.errors[string(wire.CodeInvalid)]; n > 0 {
 		r.Attainment = float64(r.Completed) / float64(n)
 	}
 	if c.o.Duration > 0 {
@@ -185,8 +187,11 @@ func (r *Report) Describe() string {
 		fmt.Fprintf(&b, "  the first %s: %s\n", code, r.Reasons[code])
 	}
 	if r.Unsent > 0 {
-		fmt.Fprintf(&b, "the generator fell behind its schedule and left out %d of %d requests: what is said\nholds for about %s/s; send from another machine, or less\n",
+		fmt.Fprintf(&b, "the generator fell behind its schedule and left out %d of %d requests, which count as\nnot in time: latencies hold for about %s/s; send from another machine, or less\n",
 			r.Unsent, r.Requests+r.Unsent, quantity.Number(r.Offered*float64(r.Requests)/float64(r.Requests+r.Unsent)))
+	}
+	if r.Limited() {
+		fmt.Fprintf(&b, "the generator used %.1f of %s: it may be what limits the rate; send from another\nmachine, or from several\n", r.Cores, quantity.Count(r.Most, "core"))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -197,6 +202,34 @@ func (r *Report) Describe() string {
 	}
 	fmt.Fprintf(w, "end to end\t\t\t%s\t%s\t\t\t\t\t\n", quantity.Duration(r.Latency.P50), quantity.Duration(r.Latency.P99))
 	w.Flush()
+	return b.String()
+}
+
+// busy is the share of the processors from which on a generator may be what limits a load.
+const busy = 0.8
+
+// Limited reports whether the generator may have sent less than the server takes.
+func (r *Report) Limited() bool { return r.Most > 0 && r.Cores >= busy*float64(r.Most) }
+
+// Sweep is a table of runs with different numbers of callers.
+func Sweep(all []*Report) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "callers\tin time/s\tattainment\tp50\tp90\tp99\tlate\tfailed\t")
+	limited := false
+	for _, r := range all {
+		failed := 0
+		for _, n := range r.Errors {
+			failed += n
+		}
+		limited = limited || r.Limited()
+		fmt.Fprintf(w, "%d\t%s\t%.4f\t%s\t%s\t%s\t%d\t%d\t\n", r.Callers, quantity.Number(r.Rate), r.Attainment,
+			quantity.Duration(r.Latency.P50), quantity.Duration(r.Latency.P90), quantity.Duration(r.Latency.P99), r.Late, failed)
+	}
+	w.Flush()
+	if limited {
+		b.WriteString("in some of these the generator used most of its cores, and may be what limits the rate\n")
+	}
 	return b.String()
 }
 

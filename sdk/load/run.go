@@ -5,9 +5,9 @@
 // Latency counts from the instant at which a request was meant to be sent, so
 // that a generator or server that stalls cannot hide it (no coordinated
 // omission). A generator that falls far behind its own schedule leaves requests out and
-// says how many: what it measures then holds for the rate that it kept. Requests of the warm-up are sent but not counted. Attainment is
-// the share of all counted requests that were answered within the objective;
-// refusals, drops and errors count against it.
+// says how many: the latencies that it measures then hold for the rate that it kept. Requests of
+// the warm-up are sent but not counted. Attainment is the share of all counted requests that were
+// answered within the objective; refusals, drops, errors and what was left out count against it.
 //
 // package arrivals draws the instants (pure, from a seed), Run sends, and Report holds
 // what came of it, as data and as text.
@@ -85,8 +85,13 @@ func Run(ctx context.Context, o Options, send Send) (*Report, error) {
 		o.Sleep = osutil.Sleep
 	}
 	r := &runner{o: o, send: send, start: time.Now(), counts: newCounts(o)}
+	used := osutil.ProcessorTime()
 	r.run(ctx, instants)
-	return r.counts.report(time.Since(r.start)), nil
+	report := r.counts.report(time.Since(r.start))
+	if used > 0 && report.Elapsed > 0 {
+		report.Cores, report.Most = float64(osutil.ProcessorTime()-used)/float64(report.Elapsed), osutil.MostProcessors()
+	}
+	return report, nil
 }
 
 type runner struct {

@@ -52,15 +52,21 @@ func (s *stateFlag) Folder() (system.Folder, bool, error) {
 	return f, false, nil
 }
 
-// Kept is what the folder keeps of measurements; without a folder nothing is
-// kept.
-func (s *stateFlag) Kept(engines []executors.Engine) (activities.Profiles, error) {
-	f, ok, err := s.Folder()
-	kept := f.Kept(engines)
-	if !ok {
-		kept.Store = activities.ProfileStore{}
+// Kept is what the folder keeps of measurements, and where more can be kept: a folder that is
+// not there is made when there is something to keep.
+func (s *stateFlag) Kept(engines []executors.Engine) activities.Profiles {
+	return system.Folder(s.Dir).Kept(engines)
+}
+
+// Keep makes the folder, if need be.
+func (s *stateFlag) Keep() error {
+	if system.Folder(s.Dir).Exists() {
+		return nil
 	}
-	return kept, err
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("the state folder that keeps what was measured cannot be made: %w; name another with --state", err)
+	}
+	return nil
 }
 
 // With runs a command over the system on the folder, whatever the environment

@@ -24,6 +24,8 @@ type engineReport struct {
 	Library string `json:"library,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Install string `json:"install,omitempty"`
+
+	from string // how the library was found
 }
 
 // newEnginesCommand makes harpagon engines.
@@ -81,7 +83,7 @@ func reportEngines(engines []executors.Engine) []engineReport {
 // ofRuntime adds where the library is, or how to get it.
 func (r *engineReport) ofRuntime(p onnxruntime.Provider) {
 	if lib, err := onnxruntime.Find(onnxruntime.Options{Provider: p}); err == nil {
-		r.Library = lib.Path
+		r.Library, r.from = lib.Path, lib.From
 	}
 	switch {
 	case r.Ready:
@@ -108,8 +110,8 @@ func describeEngines(to io.Writer, all []engineReport) error {
 		case r.Auto:
 			state = "ready, auto"
 		}
-		if r.Ready && r.Library != "" && r.Auto {
-			notes = append(notes, fmt.Sprintf("%s uses %s", r.Name, r.Library))
+		if r.Ready && r.Library != "" {
+			notes = append(notes, fmt.Sprintf("%s uses %s (from %s)", r.Name, r.Library, r.from))
 		}
 		version := r.Version
 		if version == "" {

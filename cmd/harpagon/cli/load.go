@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,9 @@ type loadFlags struct {
 	arrivals string
 	slo      time.Duration
 	options  load.Options
+	callers  []int
+	below    float64
+	cores    int
 	asJSON   bool
 }
 
@@ -47,12 +51,14 @@ ones have been answered, and reports how many kept the objective, and where the
 time went.
 
 With --callers that many callers each send their next request when they have the
-answer to the last, as fast as that goes.
+answer to the last, as fast as that goes; with several numbers, as in --callers
+1,2,4,8, one run follows the other, and a table compares them.
 
 Latency counts from the instant at which a request was meant to be sent. The
-warm-up is sent but not counted. A request that was refused, dropped or failed
-counts against the attainment, unless it was invalid: that is the caller's
-mistake.
+warm-up is sent but not counted. A request that was refused, dropped or failed, or
+that the generator could not send in time, counts against the attainment, unless it
+was invalid: that is the caller's mistake. With --fail-below 0.99 a lower attainment
+is an error, for scripts.
 
 A function is loaded by all its applications at once, at the rates that are
 planned for, or in proportion to them where --rate is given; FUNCTION/APPLICATION
@@ -66,7 +72,8 @@ Protocol over HTTP that takes tensors as binary data. Dimensions that such a
 server leaves open, as of the batch, are 1 in random inputs.`,
 		Example: `  harpagon load traffic --rate 10 --arrivals poisson --duration 20s --input frame=examples/traffic/scenes
   harpagon load emulated --rate 40 --duration 30s --json
-  harpagon load objects
+  harpagon load objects --fail-below 0.99
+  harpagon load emulated --callers 1,2,4,8 --duration 5s
   harpagon load vgg19 --duration 1m
   harpagon load vision --rate 60 --input traffic/frame=examples/traffic/scenes
   harpagon load ranking --rate 500 --sizes examples/pool
@@ -77,7 +84,9 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 	at := newGatewayAt(c)
 	flags := c.Flags()
 	flags.Float64Var(&f.options.Rate, "rate", 0, "mean requests per second; 0 is what is planned for, or with a trace its own")
-	flags.IntVar(&f.options.Callers, "callers", 0, "send from so many callers, one request after the other from each, instead of at a rate")
+	flags.IntSliceVar(&f.callers, "callers", nil, "send from so many callers, one request after the other from each, instead of at a rate; a list such as 1,2,4,8 compares them")
+	flags.Float64Var(&f.below, "fail-below", 0, "exit with an error where the attainment is below this share, such as 0.99")
+	flags.IntVar(&f.cores, "cores", 0, "how many cores the generator takes; 0 means as many as it needs, so that it leaves the others to a server on the same machine")
 	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants)")
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
 	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
@@ -93,7 +102,10 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 			return err
 		}
 		defer client.Close()
-		if d.TuneProcessors != nil { // it leaves more to what it measures on the same machine
+		switch {
+		case f.cores > 0:
+			runtime.GOMAXPROCS(f.cores)
+		case d.TuneProcessors != nil: // it leaves more to what it measures on the same machine
 			d.TuneProcessors(c.Context())
 		}
 		return f.run(c.Context(), d, client, args[0])
@@ -109,9 +121,14 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if f.options.Arrivals, err = readArrivals(d, f.arrivals); err != nil {
 		return err
 	}
+	if f.callers = slices.DeleteFunc(f.callers, func(n int) bool { return n == 0 }); len(f.callers) > 0 {
+		f.options.Callers = f.callers[0]
+	}
 	switch {
-	case f.options.Callers < 0:
-		return fmt.Errorf("--callers %d: at least one, or 0 for a rate", f.options.Callers)
+	case slices.ContainsFunc(f.callers, func(n int) bool { return n < 0 }):
+		return fmt.Errorf("--callers %v: at least one, or 0 for a rate", f.callers)
+	case f.below < 0 || f.below > 1:
+		return fmt.Errorf("--fail-below %v: it is a share between 0 and 1, such as 0.99", f.below)
 	case f.options.Callers > 0 && f.options.Rate != 0:
 		return errors.New("--callers and --rate: say one of them")
 	case f.options.Callers > 0 && len(m.Members)+len(m.Applications) > 0:
@@ -140,20 +157,45 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		return err
 	}
 	f.options.Progress = loadProgress(d)
-	report, err := load.Run(ctx, f.options, func(ctx context.Context, n int) (*wire.InferResponse, error) {
-		result, err := client.Infer(ctx, pipeline, requests[n%len(requests)])
-		if err != nil {
-			return nil, err
+	var all []*load.Report
+	for i := range max(len(f.callers), 1) {
+		if len(f.callers) > 0 {
+			f.options.Callers = f.callers[i]
 		}
-		return result.Response(), nil
-	})
-	if err != nil {
-		return err
+		report, err := load.Run(ctx, f.options, func(ctx context.Context, n int) (*wire.InferResponse, error) {
+			result, err := client.Infer(ctx, pipeline, requests[n%len(requests)])
+			if err != nil {
+				return nil, err
+			}
+			return result.Response(), nil
+		})
+		if err != nil {
+			return err
+		}
+		if all = append(all, report); ctx.Err() != nil {
+			break
+		}
 	}
-	if f.asJSON {
-		return writeLoads(d.Stdout, report, []*load.Report{report})
+	switch {
+	case f.asJSON && len(all) > 1:
+		err = writeLoads(d.Stdout, map[string]any{"pipeline": pipeline, "sweep": all}, all)
+	case f.asJSON:
+		err = writeLoads(d.Stdout, all[0], all)
+	case len(all) > 1:
+		_, err = fmt.Fprintf(d.Stdout, "%s, objective %v\n\n%s", pipeline, f.options.SLO, load.Sweep(all))
+	default:
+		_, err = fmt.Fprint(d.Stdout, all[0].Describe())
 	}
-	fmt.Fprint(d.Stdout, report.Describe())
+	return errors.Join(err, f.enough(all))
+}
+
+// enough is an error where less was in time than --fail-below asks for.
+func (f *loadFlags) enough(all []*load.Report) error {
+	for _, r := range all {
+		if r.Attainment < f.below {
+			return fmt.Errorf("attainment of %s is %.4f, below the %v of --fail-below", r.Pipeline, r.Attainment, f.below)
+		}
+	}
 	return nil
 }
 
@@ -341,7 +383,7 @@ func (f *loadFlags) loadAll(ctx context.Context, d *Deps, client *sdk.Client, al
 // report prints what came of several.
 func (f *loadFlags) report(d *Deps, kind, name, parts string, done []*load.Report) error {
 	if f.asJSON {
-		return writeLoads(d.Stdout, map[string]any{kind: name, parts: done}, done)
+		return errors.Join(writeLoads(d.Stdout, map[string]any{kind: name, parts: done}, done), f.enough(done))
 	}
 	for i, r := range done {
 		if i > 0 {
@@ -349,7 +391,7 @@ func (f *loadFlags) report(d *Deps, kind, name, parts string, done []*load.Repor
 		}
 		fmt.Fprint(d.Stdout, r.Describe())
 	}
-	return nil
+	return f.enough(done)
 }
 
 // mergedProgress adds up the progress of several runs and tells of the sum when

@@ -102,3 +102,29 @@ func TestLoadsOverGRPC(t *testing.T) {
 	quit()
 	require.NoError(t, <-over)
 }
+
+// TestLoadComparesCallers: with a list of callers one run follows the other, and --fail-below is
+// for scripts.
+func TestLoadComparesCallers(t *testing.T) {
+	at := plainServer(t).URL
+	args := []string{"load", "scores", "--gateway", at, "--slo", "10s", "--duration", "100ms", "--warmup", "0s"}
+	got := run(t, append(args, "--callers", "1,2", "--fail-below", "0.9")...)
+	require.Zero(t, got.code, got.stderr)
+	assert.Regexp(t, `(?s)scores, objective 10s.*callers +in time/s.*\n +1 .*\n +2 `, got.stdout)
+	got = run(t, append(args, "--callers", "1,2", "--json")...)
+	require.Zero(t, got.code, got.stderr)
+	var all struct {
+		Sweep []struct{ Callers int }
+		Loads []struct{ Attainment float64 }
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &all))
+	require.Len(t, all.Sweep, 2)
+	assert.Equal(t, 2, all.Sweep[1].Callers)
+	assert.Len(t, all.Loads, 2)
+
+	got = run(t, "load", "scores", "--gateway", at, "--slo", "1ns", "--duration", "50ms", "--warmup", "0s", "--callers", "1", "--fail-below", "0.99")
+	assert.Equal(t, ExitError, got.code)
+	assert.Contains(t, got.stderr, "attainment of scores is 0.0000, below the 0.99 of --fail-below")
+	assert.Contains(t, got.stdout, "attainment 0.0000", "what came of it is printed all the same")
+	assert.Contains(t, run(t, append(args, "--fail-below", "99")...).stderr, "a share between 0 and 1")
+}

@@ -66,9 +66,9 @@ It measures one batch at a time, and, where the plan block may use several on on
 device, 2 and 4 at a time as well; --concurrency says otherwise.
 
 With --out it writes a CSV file for each module, to be named by profile = "..." in
-the declaration. harpagon up measures by itself what has no profile, and keeps it
-in its state folder; what is kept there is printed and not measured again, unless
---again is given. A system that runs on the folder then measures its pipelines
+the declaration. What was measured is kept in the state folder, where plan, simulate
+and up find it; what is kept there is printed and not measured again, unless --again
+is given. harpagon up measures by itself what has no profile. A system that runs on the folder then measures its pipelines
 itself, in turns with what it serves, and plans with what comes out.
 
 With --function it calls a function of the declaration at its provider, in several
@@ -97,7 +97,7 @@ how far they are off the measurements.`,
 	}
 	x := newDeclaration(d, c)
 	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
-	f.state.Register(c, "state `folder` that keeps profiles, if there is one")
+	f.state.Register(c, "state `folder` that keeps profiles; made where there is none")
 	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
 	c.Flags().IntSliceVar(&f.levels, "concurrency", nil, "how many batches at a time to measure: a list such as 1,2,4 (default what the plan block may use)")
 	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit or --function, the file to write")
@@ -140,10 +140,7 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 		}
 	}
 	host := &executors.Host{Name: "local", Devices: found, Engines: engines}
-	kept, err := f.state.Kept(engines)
-	if err != nil {
-		return err
-	}
+	kept := f.state.Kept(engines)
 	all := []profiled{}
 	var failures []error // of each module, nil for none; the others are measured all the same
 	services := slices.Clone(doc.Pipelines)
@@ -184,9 +181,8 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 // ask lets the system on the state folder measure a pipeline anew that it
 // serves; false where there is none, or it does not serve the pipeline.
 func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (asked bool, err error) {
-	folder, ok, err := f.state.Folder()
-	if !f.again || !ok || !folder.Running() {
-		return false, err
+	if !f.again || !system.Folder(f.state.Dir).Running() {
+		return false, nil
 	}
 	err = f.state.With(ctx, func(commands *control.Control) error {
 		reply, err := commands.Profile(ctx, p.Name, "profiles are measured anew: harpagon profile --again")
@@ -236,6 +232,9 @@ func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Hos
 	}
 	if len(missing) == 0 {
 		return points, failed
+	}
+	if err := f.state.Keep(); err != nil {
+		return points, errors.Join(failed, err)
 	}
 	return points, errors.Join(failed, kept.Save(task, points))
 }

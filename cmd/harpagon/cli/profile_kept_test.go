@@ -45,13 +45,14 @@ func TestProfileKeepsWhatItMeasured(t *testing.T) {
 	dir := t.TempDir()
 	file, out, state := filepath.Join(dir, "half.hcl"), filepath.Join(dir, "out"), filepath.Join(dir, "state")
 	require.NoError(t, os.WriteFile(file, []byte(halfHCL), 0o600))
-	require.NoError(t, os.Mkdir(state, 0o700))
+	t.Chdir(dir)
 
 	got := run(t, "profile", file, "--concurrency", "1")
 	assert.Equal(t, ExitError, got.code)
 	assert.Contains(t, got.stderr, `"fails"`)
 	assert.Contains(t, got.stdout, "# half.works\n")
 	assert.Contains(t, got.stdout, "cpu,1,")
+	assert.DirExists(t, filepath.Join(dir, ".harpagon", "profiles"), "what was measured is kept")
 
 	got = run(t, "profile", file, "--concurrency", "1", "--out", out, "--state", state)
 	assert.Equal(t, ExitError, got.code)

@@ -31,7 +31,7 @@ type stage struct {
 func stages(d *Deps) []stage {
 	return []stage{
 		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
-		{"Know what it will take:", []*cobra.Command{newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newReplayCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
+		{"Know what it will take:", []*cobra.Command{newDoctorCommand(d), newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newReplayCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
 		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newHistoryCommand(d), newRollbackCommand(d), newDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
