@@ -102,6 +102,12 @@ func solveGroup(specs []Spec, fleet Fleet, o sizing.Options) []plan.Plan {
 	if !enough(limited, plans, held) {
 		plans = sizing.SolveAll(limited, o)
 	}
+	if busy := stated(limited, plans); len(busy) > 0 {
+		plans = sizing.SolveAll(limited, o)
+		for _, i := range busy {
+			plans[i].SpreadLeftOut = plans[i].Status != plan.Infeasible
+		}
+	}
 	for i := range plans {
 		if len(limited[i].Hardware) == 0 && len(specs[i].Hardware) > 0 {
 			plans[i].Reason = noDevice
@@ -110,6 +116,20 @@ func solveGroup(specs []Spec, fleet Fleet, o sizing.Options) []plan.Plan {
 		plans[i].Count(fleet.Transfer)
 	}
 	return plans
+}
+
+// stated has pipelines counted with durations as their profiles state them where with their
+// spread no plan was found: they were measured on a machine that was too busy for the
+// objective or the devices, and it may not always be. It returns which.
+func stated(problems []plan.Problem, plans []plan.Plan) (busy []int) {
+	for i := range problems {
+		if p := &problems[i].Pipeline; plans[i].Status == plan.Infeasible && p.Quantile() > 0 {
+			kept := pipelines.DefaultHeadroom
+			p.Headroom = &kept
+			busy = append(busy, i)
+		}
+	}
+	return busy
 }
 
 // noDevice is why nothing can be planned where a fleet has nothing of use.

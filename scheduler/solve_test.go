@@ -84,6 +84,31 @@ func TestAFleetLimitsPlans(t *testing.T) {
 	assert.Contains(t, none.Reason, "no host has a device of the hardware that is declared; start a worker")
 }
 
+// A profile of a machine that was busy costs a plan its margin, and not the plan.
+func TestSpreadsThatNoPlanBears(t *testing.T) {
+	spec := scheduler.Spec{Pipeline: small("p", 100), Hardware: twoKinds}
+	for i := range spec.Pipeline.Modules {
+		points := spec.Pipeline.Modules[i].Profile.Points
+		for k := range points {
+			points[k].Spread = 2 * points[k].Duration
+		}
+	}
+	solve := func(cpus int) plan.Plan {
+		return *scheduler.Solve([]scheduler.Spec{spec}, scheduler.Fleet{Devices: devices("cpu", cpus)}, scheduler.Limits{})[0].Pipeline
+	}
+	enough := solve(64)
+	require.NotEqual(t, plan.Infeasible, enough.Status, enough.Reason)
+	assert.Equal(t, pipelines.MeasuredQuantile, enough.DurationQuantile)
+	few := solve(8)
+	require.NotEqual(t, plan.Infeasible, few.Status, few.Reason)
+	assert.Zero(t, few.DurationQuantile)
+	assert.True(t, few.SpreadLeftOut)
+	assert.Contains(t, few.Describe(), "counting what 95 % of measured runs took at most, no plan was found")
+	none := solve(2)
+	assert.Equal(t, plan.Infeasible, none.Status)
+	assert.False(t, none.SpreadLeftOut)
+}
+
 // What is planned beside others is planned the same with only those that matter,
 // in any order.
 func TestBesideIsAllThatMatters(t *testing.T) {

@@ -59,6 +59,10 @@ type Plan struct {
 	// What that costs is part of HeadroomCost.
 	DurationQuantile float64 `json:"duration_quantile,omitempty"`
 
+	// SpreadLeftOut says that a profile tells how durations vary, and no plan was found that
+	// counts on it; this one is for batches that take what profiles state.
+	SpreadLeftOut bool `json:"spread_left_out,omitempty"`
+
 	// Transfer is what the durations of all batches count for the way from a gateway to
 	// an executor and back; see Transferred. 0 leaves that to the margin that
 	// dispatchers keep anyway.
@@ -344,6 +348,9 @@ func (p Plan) margin() string {
 		text += fmt.Sprintf(", which costs %s per hour", quantity.Money(*p.HeadroomCost))
 	default:
 		text += ", which costs nothing"
+	}
+	if p.SpreadLeftOut {
+		text += "; counting what " + quantity.Percent(pipelines.MeasuredQuantile) + " of measured runs took at most, no plan was found: requests will be late while the machine is as busy as then"
 	}
 	return text + "\n"
 }
