@@ -38,6 +38,9 @@ func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instanc
 	in := e.kept.take(ctx, &m)
 	if in == nil {
 		s, err := start(ctx, &e.options, m)
+		if err != nil && ctx.Err() == nil && e.kept.free(m.Device) { // there may be room now
+			s, err = start(ctx, &e.options, m)
+		}
 		if err != nil {
 			return nil, err
 		}

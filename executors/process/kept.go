@@ -14,11 +14,11 @@ import (
 // keepTime is for whoever plans with what was measured to load the same model: a search takes seconds.
 const keepTime = time.Minute
 
-// kept are instances that were loaded for measuring, one on a device at most, until they are loaded to serve, something
-// else is loaded there, or nobody has come.
+// kept are instances that were loaded for measuring, until they are loaded to serve, what they take of their device is
+// needed, or nobody has come.
 type kept struct {
 	mu  sync.Mutex
-	all map[string]*keptInstance // by device
+	all []*keptInstance
 }
 
 type keptInstance struct {
@@ -28,49 +28,51 @@ type keptInstance struct {
 
 // keep takes an instance in place of closing it.
 func (k *kept) keep(in *instance) {
-	device := in.loaded.Device
 	one := &keptInstance{instance: in}
 	k.mu.Lock()
-	before := k.all[device]
-	if k.all == nil {
-		k.all = make(map[string]*keptInstance)
-	}
-	k.all[device] = one
-	one.expiry = time.AfterFunc(keepTime, func() { k.drop(one) })
-	k.mu.Unlock()
-	if before != nil {
-		_ = before.Close()
-	}
+	defer k.mu.Unlock()
+	one.expiry = time.AfterFunc(keepTime, func() {
+		for _, gone := range k.remove(func(other *keptInstance) bool { return other == one }) {
+			_ = gone.Close()
+		}
+	})
+	k.all = append(k.all, one)
 }
 
-// drop closes an instance that is still there.
-func (k *kept) drop(one *keptInstance) {
+// remove takes out those that are meant.
+func (k *kept) remove(meant func(*keptInstance) bool) (out []*keptInstance) {
 	k.mu.Lock()
-	there := k.all[one.loaded.Device] == one
-	if there {
-		delete(k.all, one.loaded.Device)
-	}
-	k.mu.Unlock()
-	if there {
+	defer k.mu.Unlock()
+	k.all = slices.DeleteFunc(k.all, func(one *keptInstance) bool {
+		if !meant(one) {
+			return false
+		}
+		one.expiry.Stop()
+		out = append(out, one)
+		return true
+	})
+	return out
+}
+
+// take gives an instance of the model, if one was kept and is well.
+func (k *kept) take(ctx context.Context, m *executors.Model) (in *instance) {
+	for _, one := range k.remove(func(one *keptInstance) bool { return serves(&one.loaded, m) }) {
+		if in == nil && one.server.model.Ready(ctx) == nil {
+			in = one.instance
+			continue
+		}
 		_ = one.Close()
 	}
+	return in
 }
 
-// take gives the instance that was kept on a device, if it is of the model, and else closes it: its memory may be needed.
-func (k *kept) take(ctx context.Context, m *executors.Model) *instance {
-	k.mu.Lock()
-	one := k.all[m.Device]
-	delete(k.all, m.Device)
-	k.mu.Unlock()
-	if one == nil {
-		return nil
+// free closes all that are kept on a device; false where none were.
+func (k *kept) free(device string) bool {
+	all := k.remove(func(one *keptInstance) bool { return one.loaded.Device == device })
+	for _, one := range all {
+		_ = one.Close()
 	}
-	one.expiry.Stop()
-	if serves(&one.loaded, m) && one.server.model.Ready(ctx) == nil {
-		return one.instance
-	}
-	_ = one.Close()
-	return nil
+	return len(all) > 0
 }
 
 // serves reports whether what was loaded as one model is the other: from the same files, by their digests, and ready for

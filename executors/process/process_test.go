@@ -317,7 +317,7 @@ func TestNothingLeaks(t *testing.T) {
 }
 
 // TestWhatWasMeasuredServes holds what becomes of an instance that is kept: whoever loads the same model on its device has
-// it, and anything else there ends it.
+// it, nobody else, and it goes where another cannot be loaded beside it.
 func TestWhatWasMeasuredServes(t *testing.T) {
 	e := New(Options{Output: new(printed)})
 	m := model("http", 1, 2, 4)
@@ -356,8 +356,12 @@ func TestWhatWasMeasuredServes(t *testing.T) {
 		in, err := e.Load(t.Context(), changed)
 		require.NoError(t, err)
 		require.NotEqual(t, pid, asked(t, in, 1), name)
-		gone(t, int(pid))
 		require.NoError(t, in.Close())
+		require.Len(t, e.(*engine).kept.all, 1, name)
+		changed.Module.Command = []string{"/no/such/program"}
+		_, err = e.Load(t.Context(), changed)
+		require.ErrorContains(t, err, "/no/such/program", name)
+		gone(t, int(pid))
 	}
 	pid = keep()
 	elsewhere := m
