@@ -60,7 +60,8 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 		return result, loading(ctx, err)
 	}
 	result.Points = points
-	result.Measured, result.Reused = missing, len(points)-missing
+	result.Measured = missing - len(task.Missing(points)) // sizes may be more than the device has memory for
+	result.Reused = len(points) - result.Measured
 	result.Took = time.Since(began)
 	return result, kept.Save(task, points)
 }

@@ -60,7 +60,7 @@ type Host struct {
 	// Read.
 	Busy func() (ProcessorReading, error)
 
-	// Notice is told in one line when another engine serves a module than the
+	// Notice is told in one line when batch sizes do not fit a device, and when another engine serves a module than the
 	// one that it asks for; may be nil.
 	Notice func(string)
 

@@ -80,7 +80,8 @@ func (t MeasureTask) batches() []int {
 //
 // Points in from are taken over as they are; its rounds are gone on with. tell,
 // which may be nil, is told of everything so far after every round, so that an
-// interrupted measurement resumes.
+// interrupted measurement resumes. Where the device has too little memory for the largest sizes, the others are
+// measured, and Host.Notice is told.
 //
 // The inputs are random but fit the signature; an instance that is a Sampler
 // makes its own. While the device also serves, every run takes its turn. Times
@@ -126,7 +127,16 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 		if len(sizes) == 0 {
 			continue
 		}
-		if err := m.Run(ctx, n, sizes); err != nil {
+		err := m.Run(ctx, n, sizes)
+		for errors.Is(err, wire.ErrOverloaded) && len(sizes)+len(m.Points) > 1 { // what fits serves
+			if h.Notice != nil {
+				h.Notice(fmt.Sprintf("module %q runs no batches of %d on %s: %v", t.Module.Name, sizes[len(sizes)-1], t.Hardware, err))
+			}
+			if sizes, err = sizes[:len(sizes)-1], nil; len(sizes) > 0 {
+				err = m.Run(ctx, n, sizes)
+			}
+		}
+		if err != nil {
 			return m.Points, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
 		}
 	}

@@ -107,6 +107,38 @@ func TestTheNextBatchIsThere(t *testing.T) {
 	require.ErrorContains(t, err, "was killed")
 }
 
+// TestSizesThatFitAreMeasured has a device with too little memory for the largest batches.
+func TestSizesThatFitAreMeasured(t *testing.T) {
+	t.Setenv("HARPAGON_TEST_FITS", "5")
+	m := rowsModel(t)
+	var notices []string
+	e := New(Options{Output: new(printed)})
+	defer e.(*engine).kept.free("cpu/0")
+	h := &executors.Host{Engines: []executors.Engine{e}, Notice: func(s string) { notices = append(notices, s) }}
+	task := executors.MeasureTask{
+		Module: m.Module, Hardware: "cpu", Device: "cpu/0", Batches: []int{1, 4, 8}, Feeds: m.Feeds,
+		Limits: executors.RoundLimits{Warmups: 1, MinRuns: 1, MaxRuns: 3, MinTime: 1, MaxTime: 1, Patience: 1},
+	}
+	task.Module.Engine = "process"
+	points, err := h.Measure(t.Context(), task, executors.Measured{}, nil)
+	require.NoError(t, err)
+	require.Len(t, points, 2)
+	require.Equal(t, 4, points[1].Batch)
+	require.Positive(t, points[1].MemoryMiB)
+	require.Len(t, notices, 1)
+	require.Contains(t, notices[0], `module "mod" runs no batches of 8 on cpu: `)
+	require.Contains(t, notices[0], "CUDA out of memory at 8")
+	again, err := h.Measure(t.Context(), task, executors.Measured{Points: points}, nil)
+	require.NoError(t, err)
+	require.Equal(t, points, again)
+
+	t.Setenv("HARPAGON_TEST_FITS", "0")
+	task.Batches = []int{1}
+	_, err = h.Measure(t.Context(), task, executors.Measured{}, nil)
+	require.ErrorIs(t, err, wire.ErrOverloaded, "none fits")
+	require.Zero(t, mapped(t, os.Getpid()), "nothing is left of what could not be loaded")
+}
+
 // TestBatchesThatFailLeaveTheRest holds what becomes of an error of the model, and of a command that ends while it has
 // a region.
 func TestBatchesThatFailLeaveTheRest(t *testing.T) {

@@ -47,6 +47,9 @@ func Attach(ctx context.Context, t Target, m executors.Model, o Options) (*Insta
 		in.target.Timeout = in.options.Timeout
 	}
 	if err := in.load(ctx, m); err != nil {
+		if in.regions != nil {
+			in.regions.close()
+		}
 		_ = t.Server.Close()
 		return nil, fmt.Errorf("model %q on %s: %w", t.Model, t.Where, err)
 	}

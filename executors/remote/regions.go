@@ -252,7 +252,7 @@ func (in *Instance) askPlaced(ctx context.Context, items [][]wire.Tensor, like [
 	case errors.Is(err, wire.ErrInvalid) || errors.Is(err, wire.ErrNotFound):
 		r.drop(g)
 		return nil, errNotPlaced
-	case err != nil && !errors.Is(err, wire.ErrInternal): // nobody knows whether it still computes
+	case errors.Is(err, wire.ErrUnavailable) || errors.Is(err, wire.ErrDeadline) || errors.Is(err, wire.ErrCanceled): // nobody knows whether it still computes
 		r.drop(g)
 		return nil, err
 	}

@@ -255,7 +255,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except Invalid as e:
             self.say(400, {"error": str(e)})
         except Exception as e:
-            self.say(500, {"error": "%s: %s" % (type(e).__name__, e)})
+            full = isinstance(e, MemoryError) or "out of memory" in str(e)
+            self.say(507 if full else 500, {"error": "%s: %s" % (type(e).__name__, e)})
 
     def post(self, body: memoryview) -> None:
         s, path = self.server, unquote(self.path)

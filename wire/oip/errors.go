@@ -79,7 +79,7 @@ var table = []statuses{
 		[]uint32{invalidArgument, outOfRange, unauthenticated, permissionDenied},
 	},
 	{wire.CodeNotFound, []int{http.StatusNotFound}, []uint32{notFound}},
-	{wire.CodeOverloaded, []int{http.StatusTooManyRequests}, []uint32{resourceExhausted}},
+	{wire.CodeOverloaded, []int{http.StatusTooManyRequests, http.StatusInsufficientStorage}, []uint32{resourceExhausted}},
 	{wire.CodeUnavailable, []int{http.StatusServiceUnavailable, http.StatusBadGateway}, []uint32{unavailable}},
 	{wire.CodeInfeasible, []int{http.StatusServiceUnavailable}, []uint32{unavailable}}, // read as unavailable
 	{wire.CodeDeadline, []int{http.StatusGatewayTimeout, http.StatusRequestTimeout}, []uint32{deadlineExceeded}},

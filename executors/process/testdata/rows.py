@@ -26,6 +26,8 @@ class Rows(harpagon_engine.Model):
                 raise harpagon_engine.Invalid("a row that cannot be computed")
             if harm == 252:
                 raise RuntimeError("CUDA out of memory")
+        if n > int(os.environ.get("HARPAGON_TEST_FITS", n)):
+            raise RuntimeError("CUDA out of memory at %d" % n)
         out = batch.output("sum", [n, 2])
         if os.environ.get("HARPAGON_TEST_PLACED"):
             numbers = out.data.cast("q")
