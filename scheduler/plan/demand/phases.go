@@ -128,27 +128,26 @@ func played(tasks []Phased) Verdict {
 			jobs = append(jobs, job{t.Offset, t.Offset + t.Deadline, t.Duration})
 		}
 	}
-	begin, _, _ := hull(tasks)
-	for now, idle := begin, true; len(jobs) > 0; {
+	for now, _, _ := hull(tasks); len(jobs) > 0; {
 		next, at := math.Inf(1), -1
-		for i, j := range jobs {
+		for _, j := range jobs {
 			next = min(next, j.release)
-			released := j.release <= now+rounding
-			if idle { // nobody knows which of those that come together a device hears of first
-				released = j.release <= now+together
-			}
-			if released && (at < 0 || (j.due < jobs[at].due) != idle) {
+		}
+		// Nobody knows which of those that come together an idle device hears of first, nor whether
+		// it is idle where they come as it ends.
+		idle, released := next >= now-rounding, now+rounding
+		if idle {
+			now, released = max(now, next), max(now, next)+together
+		}
+		for i, j := range jobs {
+			if j.release <= released && (at < 0 || (j.due < jobs[at].due) != idle) {
 				at = i
 			}
-		}
-		if at < 0 {
-			now, idle = next, true
-			continue
 		}
 		if now = max(now, jobs[at].release) + jobs[at].takes; now > jobs[at].due*(1+slack)+rounding {
 			return Verdict{At: jobs[at].due, Demand: now, Reason: fmt.Sprintf("a batch that is due at %.6g s ends at %.6g s", jobs[at].due, now)}
 		}
-		jobs, idle = append(jobs[:at], jobs[at+1:]...), false
+		jobs = append(jobs[:at], jobs[at+1:]...)
 	}
 	return Verdict{Sound: true}
 }

@@ -11,6 +11,21 @@ import (
 	"pgregory.net/rapid"
 )
 
+// What comes as a device ends may find it idle, and then the one due later may begin.
+func TestWhatComesAsADeviceEnds(t *testing.T) {
+	before := Phased{Task: Task{Duration: 0.270525, Period: 0.5, Deadline: 0.270525}}
+	soon := Phased{Task: Task{Duration: 0.027754, Period: 0.5, Deadline: 0.027754}, Offset: 0.270525001}
+	late := Phased{Task: Task{Duration: 0.010472, Period: 0.5, Deadline: 0.048729}, Offset: 0.270525001}
+	assert.True(t, InPhase([]Phased{before, soon}).Sound)
+	assert.False(t, InPhase([]Phased{before, soon, late}).Sound)
+	soon.Deadline += late.Duration
+	assert.True(t, InPhase([]Phased{before, soon, late}).Sound)
+	soon.Deadline, before.Deadline, before.AtOnce = 0.027754, 0.3, 1
+	before.Duration = 0.271
+	soon.Deadline += 0.000475
+	assert.True(t, InPhase([]Phased{before, soon, late}).Sound, "both wait, and the one due first begins")
+}
+
 func TestOneOfTwoBranches(t *testing.T) {
 	when, not := []Condition{{When: "gate.found"}}, []Condition{{When: "gate.found", Else: true}}
 	read := Phased{Task{Duration: 60, Period: 100, Deadline: 90}, 10, when}
@@ -84,9 +99,10 @@ func TestInPhaseAgainstASimulation(t *testing.T) {
 
 type batch struct{ release, due, takes float64 }
 
-// runInTime runs what is released and due first, of those that come to an idle device any.
+// runInTime runs what is released and due first, of those that come to an idle device, or as it ends,
+// any.
 func runInTime(t *rapid.T, jobs []batch) {
-	for now, idle := 0.0, true; len(jobs) > 0; {
+	for now := 0.0; len(jobs) > 0; {
 		var ready []int
 		next := math.Inf(1)
 		for i, j := range jobs {
@@ -95,14 +111,14 @@ func runInTime(t *rapid.T, jobs []batch) {
 			}
 		}
 		if len(ready) == 0 {
-			now, idle = next, true
+			now = next
 			continue
 		}
 		at := slices.MinFunc(ready, func(a, b int) int { return cmp.Compare(jobs[a].due, jobs[b].due) })
-		if idle {
+		if next >= now {
 			at = rapid.SampledFrom(ready).Draw(t, "first")
 		}
-		now, idle = now+jobs[at].takes, false
+		now += jobs[at].takes
 		require.LessOrEqual(t, now, jobs[at].due)
 		jobs = slices.Delete(jobs, at, at+1)
 	}
