@@ -9,11 +9,14 @@ import (
 )
 
 // InBursts is what n devices with c promise each item of a burst when they serve them alone, in
-// seconds: where batches hold items of one burst, collected in the instant in which it comes,
-// and where they are collected from a fluid, once in so many seconds.
+// seconds: where batches hold items of one burst, collected in the instant in which it comes, in
+// whole nanoseconds, and where they are collected from a fluid, once in so many seconds.
 func (m *ModuleProblem) InBursts(c *Config, n int) (unmixed, shaped float64) {
 	n = min(n, math.MaxInt32)
 	unmixed = m.Bursts.Unmixed(Batches(m.Bursts.Items, c.Batch), n*c.Concurrency, c.Duration.Seconds()) + LeastWindow
+	if !math.IsInf(unmixed, 1) {
+		unmixed = ToDuration(unmixed).Seconds()
+	}
 	wait := c.Interval() / float64(n)
 	if m.Rate*wait > float64(c.Batch)*(1+RateTolerance) {
 		return unmixed, math.Inf(1)
