@@ -444,13 +444,18 @@ func leastUse(h sharedKind, members []int, parts []assignment, due time.Duration
 func (b *bin) all(parts []assignment, deadline, longest time.Duration) bool {
 	for _, i := range b.parts {
 		w, ok := parts[i].option(b.kind.index, deadline, longest)
-		if !ok {
+		if !ok || b.total()+w.use > 1+plan.RateTolerance && !b.branches(parts) {
 			return false
 		}
 		b.options = append(b.options, w)
 		b.use += w.use
 	}
 	return b.able(parts)
+}
+
+// branches reports whether a request may leave out some part.
+func (b *bin) branches(parts []assignment) bool {
+	return slices.ContainsFunc(b.parts, func(i int) bool { return len(parts[i].branch) > 0 })
 }
 
 // able reports whether the device has time for its parts.
@@ -461,7 +466,7 @@ func (b *bin) able(parts []assignment) bool {
 // busy is the share of its time that parts take of which it is known when their batches come: of
 // when and else of one condition, the larger.
 func (b *bin) busy(parts []assignment) float64 {
-	if !slices.ContainsFunc(b.parts, func(i int) bool { return len(parts[i].branch) > 0 }) || !b.playable(parts) {
+	if !b.branches(parts) || !b.playable(parts) {
 		return b.total()
 	}
 	return demand.Together(b.phased(parts), func(t demand.Phased) float64 { return t.Use() })
