@@ -18,7 +18,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
-var attained = flag.Int("attained-draws", 0, "pipelines that TestAttainmentsAreKept draws; 0 for 30 with HARPAGON_LONG, 4 without")
+var attained = flag.Int("attained-draws", 0, "pipelines that TestAttainmentsAreKept draws; 0 for 30 with HARPAGON_LONG, 2 without")
 
 // TestAttainmentsAreKept draws pipelines to which requests come at random, plans them for an
 // attainment, and plays 100,000 requests that the plans were not made with: one in a hundred plans
@@ -27,7 +27,7 @@ func TestAttainmentsAreKept(t *testing.T) {
 	t.Parallel()
 	n := *attained
 	if n == 0 {
-		if n = 4; os.Getenv("HARPAGON_LONG") != "" {
+		if n = 2; os.Getenv("HARPAGON_LONG") != "" {
 			n = 30
 		}
 	}
@@ -45,10 +45,9 @@ func TestAttainmentsAreKept(t *testing.T) {
 				m.Most, m.Fanout = 0, math.Max(0.1, m.Fanout*d.between(0.9, 1.1))
 			}
 		}
-		asked, most := 0, int(d.scale(50, mostAsked))
-		o.Stop = func() bool { asked++; return asked > most }
 		got := sizing.Solve(problem, sizing.Options{Options: o})
 		if got.Status == plan.Infeasible {
+			t.Logf("draw %d: %s", seed, got.Reason)
 			continue
 		}
 		require.Equal(t, plan.Attainment, got.Proof, "draw %d: %s", seed, got.Describe())
