@@ -58,6 +58,7 @@ type sizer struct {
 	plans   map[string]plan.Plan // by the spare and the budgets that they are made for
 	seen    map[string]trial     // by what a plan runs, and when
 	alike   map[string]alike     // of those that run the same
+	whole   *sizer               // that shares no devices, where this one does
 	best    *plan.Plan
 	nearest float64       // the most that was attained
 	end     time.Duration // by the clock of the options, when the search must end; 0 for never
@@ -145,8 +146,8 @@ func (s *sizer) solve() (plan.Plan, error) {
 
 // search leaves the cheapest plan that holds, of those that are not out, as the best.
 func (s *sizer) search() {
-	if s.meets(&s.base) {
-		return
+	if s.dear(&s.base) || s.meets(&s.base) {
+		return // what bears random arrivals costs no less than what bears even ones
 	}
 	if s.splits == nil {
 		s.split()
@@ -164,6 +165,33 @@ func (s *sizer) search() {
 	}
 	if s.base.CostModel != plan.CostProportional {
 		s.add(&s.base)
+	}
+	if s.base.CostModel == plan.CostShared {
+		s.unshared()
+	}
+}
+
+// unshared goes on with plans on devices that modules do not share, which are some of those that
+// may be shared: what begins from another plan may find a cheaper one.
+func (s *sizer) unshared() {
+	if s.whole == nil {
+		o := s.options
+		o.CostModel = plan.CostWhole
+		base := policies.Solve(s.problem, o.Options)
+		if base.Status == plan.Infeasible {
+			return
+		}
+		if s.whole, s.err = newSizer(s.problem, o, base); s.err != nil {
+			return
+		}
+		s.whole.seen, s.whole.alike, s.whole.end = s.seen, s.alike, s.end
+	}
+	w := s.whole
+	w.best = s.best
+	w.search()
+	s.cut, s.err, s.nearest = s.cut || w.cut, w.err, math.Max(s.nearest, w.nearest)
+	if s.best = w.best; s.best != nil {
+		s.best.CostModel = s.base.CostModel
 	}
 }
 

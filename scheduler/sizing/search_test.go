@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/pipelines/library"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 	"github.com/harpagon/harpagon/scheduler/plan/policies"
@@ -76,6 +78,20 @@ func TestAddingDevicesIsNoCheaper(t *testing.T) {
 	}
 	t.Logf("%d ways to add devices cost less", ways)
 	assert.Positive(t, ways)
+}
+
+// Who may share devices need not.
+func TestSharingIsNoDearer(t *testing.T) {
+	all, err := library.Document()
+	require.NoError(t, err)
+	i := slices.IndexFunc(all.Pipelines, func(p pipelines.Pipeline) bool { return p.Name == "caption" })
+	p := plan.Problem{Pipeline: all.Pipelines[i], Hardware: all.Hardware}
+	p.Pipeline.Arrivals, p.Pipeline.Attainment = pipelines.ArrivalsPoisson, 0.99
+	whole := Solve(p, Options{Options: plan.Options{CostModel: plan.CostWhole}})
+	shared := Solve(p, Options{Options: plan.Options{CostModel: plan.CostShared}})
+	require.NotEqual(t, plan.Infeasible, shared.Status, shared.Reason)
+	assert.LessOrEqual(t, shared.Cost, whole.Cost*(1+plan.RateTolerance))
+	assert.Equal(t, plan.CostShared, shared.CostModel)
 }
 
 // What asks for more costs no less: later answers, fewer of them, or fewer requests.
