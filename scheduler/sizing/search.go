@@ -33,7 +33,7 @@ const (
 	finals      = 8         // plans that are judged on them at the most
 	sizingSteps = 5         // of bisection for the whole pipeline
 	moduleSteps = 3         // and for each module
-	mostSpare   = 32        // times the rate that a plan is made for
+	mostSpare   = 1024      // times the rate that a plan is made for
 	mostAdded   = 16        // ways to add devices that are tried
 	mostMisses  = 2         // times those allowed, which other windows and budgets for the same groups may mend,
 	mostAlike   = 2         // of which so many are tried

@@ -80,6 +80,28 @@ func TestAddingDevicesIsNoCheaper(t *testing.T) {
 	assert.Positive(t, ways)
 }
 
+// Rare requests that divide into many items need devices for many times the rate that comes.
+func TestRareRequestsWithManyItems(t *testing.T) {
+	points := func(ms float64) pipelines.Profile {
+		return pipelines.Profile{Points: []pipelines.Point{{Hardware: "fast", Batch: 1, Concurrency: 1, Duration: time.Duration(ms * 1e6)}}}
+	}
+	reads := func(m string) []pipelines.Binding {
+		return []pipelines.Binding{{Name: "x", From: pipelines.Ref{Module: m, Port: "y"}}}
+	}
+	p := plan.Problem{Hardware: []pipelines.Hardware{{Name: "fast", Price: 1}}, Pipeline: pipelines.Pipeline{
+		Name: "crops", SLO: 58 * time.Millisecond, Rate: 0.26, Arrivals: pipelines.ArrivalsPoisson, Attainment: 0.99,
+		Modules: []pipelines.Module{
+			{Name: "detect", Fanout: 1, Profile: points(6)},
+			{Name: "classify", Scatter: true, Fanout: 17, Profile: points(13), Inputs: reads("detect")},
+			{Name: "name", Fanout: 1, Profile: points(13), Inputs: reads("classify")},
+		},
+	}}
+	got := Solve(p, Options{Options: plan.Options{CostModel: plan.CostWhole}})
+	require.NotEqual(t, plan.Infeasible, got.Status, got.Reason)
+	assert.GreaterOrEqual(t, got.Expected.Low, 0.99)
+	t.Log(got.Describe())
+}
+
 // Who may share devices need not.
 func TestSharingIsNoDearer(t *testing.T) {
 	all, err := library.Document()
