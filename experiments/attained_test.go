@@ -18,7 +18,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
-var attained = flag.Int("attained-draws", 0, "pipelines that TestAttainmentsAreKept draws; 0 for 30 with HARPAGON_LONG, 2 without")
+var attained = flag.Int("attained-draws", 0, "pipelines that TestAttainmentsAreKept draws; 0 for 8 with HARPAGON_LONG, 2 without")
 
 // TestAttainmentsAreKept draws pipelines to which requests come at random, plans them for an
 // attainment, and plays 100,000 requests that the plans were not made with: one in a hundred plans
@@ -28,7 +28,7 @@ func TestAttainmentsAreKept(t *testing.T) {
 	n := *attained
 	if n == 0 {
 		if n = 2; os.Getenv("HARPAGON_LONG") != "" {
-			n = 30
+			n = 8
 		}
 	}
 	const target, requests = 0.99, 100_000
