@@ -102,7 +102,7 @@ func solveGroup(specs []Spec, fleet Fleet, o sizing.Options) []plan.Plan {
 	if !enough(limited, plans, held) {
 		plans = sizing.SolveAll(limited, o)
 	}
-	if busy := stated(limited, plans); len(busy) > 0 {
+	if busy := leaveOutSpread(limited, plans); len(busy) > 0 {
 		plans = sizing.SolveAll(limited, o)
 		for _, i := range busy {
 			plans[i].SpreadLeftOut = plans[i].Status != plan.Infeasible
@@ -118,10 +118,10 @@ func solveGroup(specs []Spec, fleet Fleet, o sizing.Options) []plan.Plan {
 	return plans
 }
 
-// stated has pipelines counted with durations as their profiles state them where with their
-// spread no plan was found: they were measured on a machine that was too busy for the
-// objective or the devices, and it may not always be. It returns which.
-func stated(problems []plan.Problem, plans []plan.Plan) (busy []int) {
+// leaveOutSpread changes the problems for which no plan was found that counts the spread of their
+// profiles, to durations as stated: they were measured on a machine that was too busy for the
+// objective or the devices, and it may not always be. It returns their indices.
+func leaveOutSpread(problems []plan.Problem, plans []plan.Plan) (busy []int) {
 	for i := range problems {
 		if p := &problems[i].Pipeline; plans[i].Status == plan.Infeasible && p.Quantile() > 0 {
 			kept := pipelines.DefaultHeadroom

@@ -190,14 +190,18 @@ func known(p *pipelines.Port, requests int) int {
 	return n
 }
 
+// stacked is how many bytes an input of requests has as one tensor.
+func stacked(items [][]wire.Tensor, like []int, input int) (n int) {
+	for _, i := range like {
+		n += len(items[i][input].Data)
+	}
+	return n
+}
+
 // need is how many bytes a batch has with its outputs.
 func (in *Instance) need(items [][]wire.Tensor, like []int) (n int) {
 	for j := range in.sent.Inputs {
-		column := 0
-		for _, i := range like {
-			column += len(items[i][j].Data)
-		}
-		n += aligned(column)
+		n += aligned(stacked(items, like, j))
 	}
 	for j := range in.signature.Outputs {
 		n += aligned(known(&in.signature.Outputs[j], len(like)))
@@ -211,11 +215,7 @@ func (in *Instance) place(g *region, items [][]wire.Tensor, like []int) (*wire.I
 	q := in.request()
 	p := oip.Places{Inputs: make([]oip.Place, len(q.Inputs))}
 	for j := range in.sent.Inputs {
-		total := 0
-		for _, i := range like {
-			total += len(items[i][j].Data)
-		}
-		at, first := g.allocate(total), &items[like[0]][j]
+		at, first := g.allocate(stacked(items, like, j)), &items[like[0]][j]
 		to := at.Data
 		for _, i := range like {
 			to = to[copy(to, items[i][j].Data):]

@@ -71,7 +71,8 @@ func (n *Node) Due(arrival, deadline, kept dispatch.Time) dispatch.Time {
 }
 
 // DispatchGroups are the groups of a planned module as policy tc takes them, in the
-// order of the plan, with durations by batch size from the profile.
+// order of the plan, with durations by batch size from the profile, their spread counted as far as
+// that of a full batch is in the plan.
 func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group {
 	var all []tc.Group
 	var points []pipelines.Point
