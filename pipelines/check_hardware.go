@@ -143,3 +143,16 @@ func (v *validator) update(u Update, path string) {
 		v.errorf(path+UpdatePath+"."+f.Attribute, f.Summary, "%s", f.Detail)
 	}
 }
+
+// stream reports what is wrong with how frames come.
+func (v *validator) stream(p *Pipeline, path string) {
+	if p.Stream.IsZero() && !v.declared(path+StreamPath) {
+		return
+	}
+	for _, f := range p.Stream.Faults() {
+		v.errorf(path+StreamPath+"."+f.Attribute, f.Summary, "%s", f.Detail)
+	}
+	if kind, _, _, err := SplitArrivals(p.Arrivals); err == nil && kind != ArrivalsEven {
+		v.errorf(path+StreamPath, "Arrivals beside streams", "Frames of a stream come evenly, as far as its jitter allows: arrivals is \"even\".")
+	}
+}

@@ -31,6 +31,7 @@ type Pipeline struct {
 	Dispatch   string        // one of Dispatches, with variants or without; empty means the default
 	Plan       Planning      `json:",omitzero"`
 	Update     Update        `json:",omitzero"` // how a change is carried out
+	Stream     Stream        `json:",omitzero"` // where requests are frames of streams; Rate is that of all of them
 	Inputs     []Port
 	Modules    []Module // in order of declaration
 	Outputs    []Output

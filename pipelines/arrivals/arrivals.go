@@ -32,6 +32,7 @@ type Process struct {
 	Shape  float64          // of gamma: gaps have the coefficient of variation 1/sqrt(shape)
 	Trace  *pipelines.Trace // of trace; repeated when a run is longer
 	Stamps []time.Duration  // of replay, rising; not repeated
+	Frames pipelines.Stream // of frames: how streams send; as many of them as send the rate
 }
 
 // Declared are the arrivals that the pipeline says it will meet.
@@ -42,6 +43,9 @@ func Declared(pipe *pipelines.Pipeline) (Process, error) {
 	}
 	if kind == pipelines.ArrivalsTrace && pipe.Trace.Total() == 0 {
 		return Process{}, fmt.Errorf("pipeline %q: the trace %s was not read, or holds no requests", pipe.Name, file)
+	}
+	if !pipe.Stream.IsZero() {
+		return Process{Kind: Frames, Frames: pipe.Stream}, nil
 	}
 	return Process{Kind: kind, Shape: shape, Trace: pipe.Trace}, nil
 }
@@ -71,7 +75,9 @@ func (p Process) String() string {
 }
 
 // Random reports whether the arrivals are other than even.
-func (p Process) Random() bool { return p.Kind != "" && p.Kind != pipelines.ArrivalsEven }
+func (p Process) Random() bool {
+	return p.Kind != "" && p.Kind != pipelines.ArrivalsEven && p.Kind != Frames
+}
 
 // Recorded is the mean rate and the length of a trace or of recorded instants;
 // zero for other kinds.
@@ -92,6 +98,11 @@ func (p Process) Recorded() (rate float64, span time.Duration) {
 func (p Process) Check() error {
 	switch p.Kind {
 	case "", pipelines.ArrivalsEven, pipelines.ArrivalsPoisson:
+		return nil
+	case Frames:
+		if faults := p.Frames.Faults(); len(faults) > 0 {
+			return fmt.Errorf("arrivals: %s", faults[0].Detail)
+		}
 		return nil
 	case pipelines.ArrivalsGamma:
 		_, _, _, err := pipelines.SplitArrivals(p.String()) // the same bounds as in a declaration
@@ -159,6 +170,9 @@ type Stream struct {
 	// Of a trace: where it stands, and what is left of a second.
 	row, lap, left int
 	scale          float64
+
+	next frames // of streams
+	from int
 }
 
 // Stream prepares the arrivals up to an instant at a mean rate, which is not
@@ -168,8 +182,11 @@ func (p Process) Stream(rate float64, until time.Duration, rng *rand.Rand) Strea
 	if was, _ := p.Recorded(); was > 0 && rate > 0 {
 		s.scale = rate / was
 	}
-	if p.Kind == pipelines.ArrivalsTrace {
+	switch {
+	case p.Kind == pipelines.ArrivalsTrace:
 		s.row = -1
+	case p.Kind == Frames && rate > 0:
+		s.begin(rate)
 	}
 	return s
 }
@@ -183,6 +200,8 @@ func (s *Stream) Next() time.Duration {
 		s.at += s.Gap(s.rng) * s.gap
 	case pipelines.ArrivalsTrace:
 		return s.traced()
+	case Frames:
+		return s.framed()
 	case Replay:
 		if s.n > len(s.Stamps) {
 			return never

@@ -65,6 +65,12 @@ func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; retu
 // Update says how changes are carried out.
 func (b *Builder) Update(u pipelines.Update) *Builder { b.p.Update = u; return b }
 
+// Stream says that requests are frames of streams, which come evenly; the rate is that of all.
+func (b *Builder) Stream(s pipelines.Stream) *Builder {
+	b.p.Stream, b.p.Rate, b.p.Arrivals = s, s.Total(), pipelines.ArrivalsEven
+	return b
+}
+
 // Plan sets how the pipeline is planned.
 func (b *Builder) Plan(p pipelines.Planning) *Builder { b.p.Plan = p; return b }
 

@@ -17,7 +17,7 @@ import (
 // which it is read and printed.
 var document = block[pipelines.Document]{parts: []part[pipelines.Document]{
 	many(&hardwareBlock, func(d *pipelines.Document) *[]pipelines.Hardware { return &d.Hardware }),
-	many(&pipelineBlock, func(d *pipelines.Document) *[]pipelines.Pipeline { return &d.Pipelines }),
+	many(&pipelineBlock, func(d *pipelines.Document) *[]pipelines.Pipeline { return &d.Pipelines }, streamed),
 	many(&providerBlock, func(d *pipelines.Document) *[]pipelines.Provider { return &d.Providers }),
 	many(&functionBlock, func(d *pipelines.Document) *[]pipelines.Function { return &d.Functions }),
 	many(&poolBlock, func(d *pipelines.Document) *[]pipelines.Pool { return &d.Pools }),

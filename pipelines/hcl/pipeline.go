@@ -22,7 +22,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("slo", duration, func(p *pipelines.Pipeline) *time.Duration { return &p.SLO },
 			`end-to-end latency objective, counted from a request's arrival`).required(),
 		attr("rate", number, func(p *pipelines.Pipeline) *float64 { return &p.Rate },
-			`requests per second at the source`).required(),
+			`requests per second at the source; required where no 'stream' block says how many come`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Stream.IsZero() }),
 		forEach[pipelines.Pipeline](),
 		attr("arrivals", arrivals, func(p *pipelines.Pipeline) *string { return &p.Arrivals },
 			`how they come: '"poisson"' (default), as those of many people, '"even"', as those of a camera, '"gamma:SHAPE"', '"trace:FILE"' (requests in each second). Plans for other than even ones are simulated; see [simulating](simulating.md). 'harpagon load' has a flag of its own`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Arrivals != pipelines.ArrivalsPoisson }),
@@ -39,13 +39,21 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		planOf(func(p *pipelines.Pipeline) *pipelines.Planning { return &p.Plan }),
 		one(&updateBlock, func(p *pipelines.Pipeline) *pipelines.Update { return &p.Update },
 			pipelines.UpdatePath, "There is an update block", "; a pipeline has one"),
+		one(&streamBlock, func(p *pipelines.Pipeline) *pipelines.Stream { return &p.Stream },
+			pipelines.StreamPath, "There is a stream block", "; a pipeline has one. Streams of another rate have a pipeline of their own, which may use the same devices"),
 		many(&inputBlock, func(p *pipelines.Pipeline) *[]pipelines.Port { return &p.Inputs }),
 		many(&moduleBlock, func(p *pipelines.Pipeline) *[]pipelines.Module { return &p.Modules }),
 		many(&outputBlock, func(p *pipelines.Pipeline) *[]pipelines.Output { return &p.Outputs }),
 	},
-	name:   func(p *pipelines.Pipeline) *string { return &p.Name },
-	start:  func(p *pipelines.Pipeline) { p.Arrivals = pipelines.ArrivalsPoisson },
-	finish: (*decoder).trace,
+	name:  func(p *pipelines.Pipeline) *string { return &p.Name },
+	start: func(p *pipelines.Pipeline) { p.Arrivals = pipelines.ArrivalsPoisson },
+	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, p *pipelines.Pipeline) {
+		d.trace(from, attrs, p)
+		parts, _, _ := from.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: streamBlock.kind}}})
+		if attrs["rate"] == nil && len(parts.Blocks) == 0 {
+			d.report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Missing required argument", Detail: `The argument "rate" is required, but no definition was found.`, Subject: ptr(from.Body.MissingItemRange())})
+		}
+	},
 }
 
 // arrivals read the name of a trace as a path.
@@ -168,6 +176,35 @@ var updateBlock = block[pipelines.Update]{
 			}
 		}
 	},
+}
+
+var streamBlock = block[pipelines.Stream]{
+	kind: "stream",
+	attributes: []attribute[pipelines.Stream]{
+		attr("rate", number, func(s *pipelines.Stream) *float64 { return &s.Rate },
+			`frames per second of one stream`).required(),
+		attr("count", integer, func(s *pipelines.Stream) *int { return &s.Count },
+			`streams that are planned for; the pipeline's rate follows: 'rate' of each. One more is refused when it opens`).required(),
+		attr("jitter", duration, func(s *pipelines.Stream) *time.Duration { return &s.Jitter },
+			`how far a frame may come after its pace, such as '"20ms"'; nothing without it`),
+		attr("stale", text, func(s *pipelines.Stream) *string { return &s.Stale },
+			`which frame of a stream is dropped where not all can be in time: '"oldest"' (default), '"newest"', or '"alternate"', every second one`),
+		attr("phases", text, func(s *pipelines.Stream) *string { return &s.Phases },
+			`'"any"' (default) where streams send when they like, so that all may send at one instant; '"chosen"' where their sources can be shifted: each is given its place in the period when it opens, and less capacity is needed`),
+	},
+}
+
+// streamed completes a pipeline by its stream block, from which its rate follows.
+func streamed(d *decoder, attrs hcl.Attributes, _ *pipelines.Document, p *pipelines.Pipeline) {
+	switch rate, arrivals := attrs["rate"], attrs["arrivals"]; {
+	case p.Stream.IsZero():
+		return
+	case rate != nil:
+		d.report(files.Problem("Two rates", "The rate of a pipeline with streams is rate of each of count streams; take this one out.", ptr(rate.Expr.Range())))
+	case arrivals != nil && p.Arrivals != pipelines.ArrivalsEven:
+		d.report(files.Problem("Arrivals beside streams", `Frames of a stream come evenly, as far as its jitter allows: arrivals is "even", or left out.`, ptr(arrivals.Expr.Range())))
+	}
+	p.Arrivals, p.Rate = pipelines.ArrivalsEven, p.Stream.Total()
 }
 
 // revert is { attainment = SHARE, cost = FACTOR }.

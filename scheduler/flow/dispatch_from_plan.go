@@ -85,7 +85,7 @@ func DispatchGroups(declared *pipelines.Module, planned *plan.Module) []tc.Group
 			spread = plan.ToDuration(float64(planned.Burst) / planned.Rate)
 		}
 		all = append(all, tc.Group{
-			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline, Items: g.Items, Spread: spread,
+			Batch: g.Batch, Window: g.Window, Duration: g.Duration, Period: g.Period, Deadline: g.Deadline, Items: g.Items, AnyPhase: planned.AnyPhase && g.Items > 0, Spread: spread,
 			Durations: Durations(points, g.Hardware, g.Batch, g.Concurrency, g.Duration),
 		})
 	}
@@ -153,8 +153,8 @@ func EarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan) tc.Early
 	return tc.EarlyAlways
 }
 
-// ModuleEarlyStart is EarlyStart for one module. Where batches of bursts come one after the
-// other, and where a device keeps its promises because it is known when each is released,
+// ModuleEarlyStart is EarlyStart for one module. Where batches of bursts that come at one instant run
+// one after the other, and where a device keeps its promises because it is known when each is released,
 // nothing starts before its virtual arrival.
 func ModuleEarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan, m *plan.Module) tc.EarlyStart {
 	how := EarlyStart(eager, declared, p)
@@ -164,7 +164,8 @@ func ModuleEarlyStart(eager bool, declared *pipelines.Pipeline, p *plan.Plan, m 
 	phased := slices.ContainsFunc(p.Devices, func(d plan.Device) bool {
 		return d.InPhase && slices.ContainsFunc(d.Tasks, func(t plan.Task) bool { return t.Pipeline == p.Pipeline && t.Module == m.Name })
 	})
-	if m.Burst > 0 || phased {
+	collects := m.AnyPhase && !slices.ContainsFunc(m.Groups, func(g plan.Group) bool { return g.Items == 0 })
+	if m.Burst > 0 && !collects || phased {
 		return tc.EarlyNever
 	}
 	return how

@@ -9,11 +9,12 @@ import (
 )
 
 // InBursts is what n devices with c promise each item of a burst when they serve them alone, in
-// seconds: where batches hold items of one burst, collected in the instant in which it comes, in
-// whole nanoseconds, and where they are collected from a fluid, once in so many seconds.
+// seconds: where batches hold what has come when a device is free, of one burst where these come at
+// one instant, in whole nanoseconds, and where they are collected from a fluid, once in so many
+// seconds.
 func (m *ModuleProblem) InBursts(c *Config, n int) (unmixed, shaped float64) {
 	n = min(n, math.MaxInt32)
-	unmixed = m.Bursts.Unmixed(Batches(m.Bursts.Items, c.Batch), n*c.Concurrency, c.Duration.Seconds()) + LeastWindow
+	unmixed = inBatches(m.Bursts, m.Bursts.Items, c.Batch, n*c.Concurrency, c.Duration.Seconds()) + LeastWindow
 	if !math.IsInf(unmixed, 1) {
 		unmixed = ToDuration(unmixed).Seconds()
 	}
@@ -22,6 +23,16 @@ func (m *ModuleProblem) InBursts(c *Config, n int) (unmixed, shaped float64) {
 		return unmixed, math.Inf(1)
 	}
 	return unmixed, c.Duration.Seconds() + wait + m.Bursts.Shaped()
+}
+
+// inBatches is the least latency of so many items of each burst on n executors that begin a batch
+// of what waits when they are free.
+func inBatches(b demand.Bursts, items, batch, n int, duration float64) float64 {
+	if !b.Any {
+		return b.Unmixed(Batches(items, batch), n, duration)
+	}
+	b.Items = items
+	return b.Collected(batch, n, duration)
 }
 
 // BurstGroup is what n devices with c run of each burst: so many items, in batches that are
@@ -45,6 +56,9 @@ const MaxDevices = 1e9
 func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latency func(n int) float64) (int, bool) {
 	fits := func(n int) bool { return latency(n) <= budget.Seconds()*(1+RateTolerance) }
 	high := Batches(Batches(m.Bursts.Items, c.Batch), c.Concurrency)
+	if m.Bursts.Any {
+		high++ // one may be busy with a batch that came before
+	}
 	if overlaps := math.Ceil(c.Duration.Seconds() / m.Bursts.Gap); overlaps*float64(high) < MaxDevices {
 		high *= int(max(1, overlaps)) // every batch finds a device
 	}
@@ -67,7 +81,7 @@ func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latenc
 // runs on shared devices is for their test to say (UseDevices). Otherwise the groups collect
 // from the fluid, and every item may wait for that.
 func (m *Module) proveBursts(b demand.Bursts) bool {
-	m.Burst = b.Items
+	m.Burst, m.AnyPhase = b.Items, b.Any
 	if !slices.ContainsFunc(m.Groups, func(g Group) bool { return g.Items > 0 || g.Rides }) {
 		if m.Rate < float64(b.Items)/b.Gap*(1-RateTolerance) {
 			return false // more may come than was planned for
@@ -86,11 +100,15 @@ func (m *Module) proveBursts(b demand.Bursts) bool {
 		switch items += g.Items; {
 		case g.Rides:
 			items = b.Items
-			latency = math.Max(latency, float64(Batches(b.Items, g.Batch))*g.Duration.Seconds())
+			if latency = math.Max(latency, float64(Batches(b.Items, g.Batch))*g.Duration.Seconds()); b.Any {
+				latency = math.Max(latency, b.Collected(g.Batch, 1, g.Duration.Seconds()))
+			}
+		case b.Any && (g.Items < b.Items || g.Deadline > 0):
+			return false // no part of them comes at once
 		case g.Deadline > 0:
 			latency = math.Max(latency, (g.Window + g.Deadline).Seconds())
 		default:
-			latency = math.Max(latency, g.Window.Seconds()+b.Unmixed(Batches(g.Items, g.Batch), g.executors(), g.Duration.Seconds()))
+			latency = math.Max(latency, g.Window.Seconds()+inBatches(b, g.Items, g.Batch, g.executors(), g.Duration.Seconds()))
 		}
 	}
 	if items < b.Items || math.IsInf(latency, 1) {

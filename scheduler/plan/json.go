@@ -29,3 +29,9 @@ func (t Task) MarshalJSON() ([]byte, error) { return quantity.Marshal(t) }
 
 // UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are ignored.
 func (t *Task) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, t) }
+
+// MarshalJSON writes the fixed field names of the contract.
+func (c Covers) MarshalJSON() ([]byte, error) { return quantity.Marshal(c) }
+
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are ignored.
+func (c *Covers) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, c) }

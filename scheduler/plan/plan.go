@@ -99,7 +99,10 @@ type Plan struct {
 // Covers are the arrivals for which every request is proven.
 type Covers struct {
 	Arrivals string `json:"arrivals"`
-	Burst    int    `json:"burst"` // items of a request that may come at once at a module
+	Burst    int    `json:"burst"` // items that may come at once at a module: of a request, or of those of all streams
+
+	Streams int           `json:"streams,omitempty"`   // how many send, where requests are frames of streams
+	Jitter  time.Duration `json:"jitter_ms,omitempty"` // how far a frame may come after its pace
 
 	DurationQuantile float64 `json:"duration_quantile,omitempty"` // share of batches, by what was measured; see Plan
 }
@@ -128,8 +131,9 @@ type Expectation struct {
 // Module is the part of a plan for one module.
 type Module struct {
 	Name      string        `json:"name"`
-	Rate      float64       `json:"rate"`            // real requests per second; the most that may come, where they come in bursts
-	Burst     int           `json:"burst,omitempty"` // of them that come at once, where the plan counts that
+	Rate      float64       `json:"rate"`                // real requests per second; the most that may come, where they come in bursts
+	Burst     int           `json:"burst,omitempty"`     // of them that come at once, where the plan counts that
+	AnyPhase  bool          `json:"any_phase,omitempty"` // of them, each of another stream that sends when it likes: batches hold what has come when a device is free
 	DummyRate float64       `json:"dummy_rate"`
 	Budget    time.Duration `json:"budget_ms"`
 	WorstCase time.Duration `json:"worst_case_ms"` // claimed
@@ -393,11 +397,22 @@ func (p Plan) promise() string {
 	case !p.Sound:
 		return "not sound: fits the mean rates, nothing is proven for the single request"
 	case p.Proof == EveryRequest:
-		return "proven for every request of an even stream"
+		return p.Covers.promise()
 	case p.Proof == Attainment:
 		return "attains a share of requests, by simulation"
 	}
 	return "fits the mean rates, nothing is proven for the single request"
+}
+
+// promise says for which requests a plan is proven.
+func (c *Covers) promise() string {
+	switch {
+	case c == nil || c.Streams == 0:
+		return "proven for every request of an even stream"
+	case c.Jitter > 0:
+		return fmt.Sprintf("proven for every frame of %s with a jitter of %s", quantity.Count(c.Streams, "stream"), quantity.Duration(c.Jitter))
+	}
+	return fmt.Sprintf("proven for every frame of %s", quantity.Count(c.Streams, "stream"))
 }
 
 func (m Module) describe(w *tabwriter.Writer) {

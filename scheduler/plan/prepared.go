@@ -108,11 +108,11 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := ModuleProblem{Name: name, Rate: rates[name], Single: most[name] == 1, Longest: p.Pipeline.SLO.Seconds(), Configs: list}
+		m := ModuleProblem{Name: name, Rate: rates[name], Single: most[name] == 1 && p.Pipeline.ComeSingly(), Longest: p.Pipeline.SLO.Seconds(), Configs: list}
 		if proves && m.Rate > 0 {
 			m.Rate = float64(most[name]) * p.Pipeline.Rate
-			if most[name] > 1 {
-				m.Bursts = demand.Bursts{Items: most[name], Gap: 1 / p.Pipeline.Rate}
+			if b := burstsOf(&p.Pipeline, most[name]); b.Items > 1 || b.Any {
+				m.Bursts, m.Rate = b, float64(b.Items)/b.Gap
 			}
 			for _, c := range branches[name] {
 				m.Branch = append(m.Branch, demand.Condition{When: c.When.String(), Else: c.Else})
@@ -121,6 +121,15 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 		modules[i], out.Modules[i] = m, &modules[i]
 	}
 	return out, nil
+}
+
+// burstsOf are those in which items come to a module, so many of a request at the most.
+func burstsOf(p *pipelines.Pipeline, most int) demand.Bursts {
+	b := demand.Bursts{Items: most, Gap: 1 / p.Rate, Any: !p.ComeSingly(), Jitter: p.Stream.Jitter.Seconds()}
+	if n := p.Streams(); n > 0 && !p.Stream.Chosen() {
+		b.Items, b.Gap = int(min(float64(n)*float64(most), math.MaxInt32)), 1/p.Stream.Rate
+	}
+	return b
 }
 
 // InOrder reads budgets in the order of the DAG, and checks that they keep the

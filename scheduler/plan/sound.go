@@ -45,13 +45,16 @@ func (p *Prepared) prove(out *Plan) {
 	}
 	for i := range out.Modules {
 		if m := &out.Modules[i]; !out.Sound && p.Options.policy() != PolicyExact {
-			m.Burst, m.Groups = 0, read[i].Groups // as it was made
+			m.Burst, m.AnyPhase, m.Groups = 0, false, read[i].Groups // as it was made
 		}
 	}
 	out.Proof = NoProof
 	covered := func(m *ModuleProblem) bool { return m.Rate == 0 || m.Single || bursts[m.Name].Items > 0 }
 	if out.Sound && late && !slices.ContainsFunc(p.Modules, func(m *ModuleProblem) bool { return !covered(m) }) {
 		out.Proof, out.Covers = EveryRequest, &Covers{Arrivals: pipelines.ArrivalsEven, Burst: 1}
+		if s := p.Pipeline.Stream; !s.IsZero() {
+			out.Covers.Streams, out.Covers.Jitter = p.Pipeline.Streams(), s.Jitter
+		}
 		for _, b := range bursts {
 			out.Covers.Burst = max(out.Covers.Burst, b.Items)
 		}
@@ -69,8 +72,8 @@ func (p *Prepared) bursts() map[string]demand.Bursts {
 		switch {
 		case p.Options.policy() == PolicyExact:
 			all[m.Name] = m.Bursts
-		case even && m.Rate > 0 && (most[m.Name] != 1 || m.Rate < p.Pipeline.Rate*(1-RateTolerance)):
-			all[m.Name] = demand.Bursts{Items: cmp.Or(most[m.Name], math.MaxInt32), Gap: 1 / p.Pipeline.Rate}
+		case even && m.Rate > 0 && (most[m.Name] != 1 || !p.Pipeline.ComeSingly() || m.Rate < p.Pipeline.Rate*(1-RateTolerance)):
+			all[m.Name] = burstsOf(p.Pipeline, cmp.Or(most[m.Name], math.MaxInt32))
 		}
 	}
 	return all

@@ -141,6 +141,7 @@ type item struct {
 	abandoned bool // its request is over
 	retried   bool // it lost its executor once
 	measured  bool
+	stream    int32 // that its request is a frame of; 0 where there are none
 }
 
 // droppedItem is an item that a policy has dropped.
@@ -204,22 +205,23 @@ func (e *engine) arrive(at int32) {
 	if a.sizes != nil {
 		size = a.sizes[(a.arrivals.Drawn()-1)%len(a.sizes)]
 	}
+	stream := int32(a.arrivals.From())
 	e.schedule(at)
 	measured := arrival >= e.begin
 	if measured {
-		a.tally.arrive(arrival)
+		a.tally.arrive(arrival, stream)
 	}
 	if !e.admit(at, arrival) {
 		e.miss(a, measured, dispatch.Full)
 		return
 	}
 	if !a.graph.Single() {
-		e.open(at, arrival, measured)
+		e.open(at, arrival, stream, measured)
 		return
 	}
 	i := e.newItem()
 	it := &e.items[i]
-	it.arrival, it.node, it.load, it.size, it.request, it.measured = arrival, 0, at, size, -1, measured
+	it.arrival, it.node, it.load, it.size, it.request, it.measured, it.stream = arrival, 0, at, size, -1, measured, stream
 	e.submit(i, false)
 }
 
@@ -339,10 +341,10 @@ func (e *engine) miss(a *loadState, measured bool, reason dispatch.Reason) {
 }
 
 // answer counts a request that is answered now and has taken so much of devices.
-func (e *engine) answer(a *loadState, arrival, spent Time, measured bool) {
+func (e *engine) answer(a *loadState, arrival, spent Time, stream int32, measured bool) {
 	switch {
 	case !measured:
-	case a.tally.answer(arrival, e.now-arrival, a.slo):
+	case a.tally.answer(arrival, e.now-arrival, a.slo, stream):
 		a.tally.useful += spent
 	default:
 		e.misses++

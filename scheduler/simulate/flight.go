@@ -266,7 +266,7 @@ func (e *engine) complete(i int32, spent Time) {
 		e.countSpent(it.load, spent, false)
 		e.freeItem(i)
 	case it.request < 0:
-		e.answer(a, it.arrival, spent, it.measured)
+		e.answer(a, it.arrival, spent, it.stream, it.measured)
 		e.leave(it.load, it.arrival, true)
 		e.countSpent(it.load, spent, e.now <= it.arrival+a.slo)
 		e.freeItem(i)

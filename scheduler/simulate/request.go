@@ -70,6 +70,7 @@ func holds(p *pipelines.Pipeline, when pipelines.Ref) float64 {
 type request struct {
 	flow.Request
 	load     int32
+	stream   int32
 	arrival  Time
 	spent    Time   // of devices
 	items    int32  // the latest, linked by next; -1 for none
@@ -79,7 +80,7 @@ type request struct {
 }
 
 // open begins a request.
-func (e *engine) open(at int32, arrival Time, measured bool) {
+func (e *engine) open(at int32, arrival Time, stream int32, measured bool) {
 	r := int32(len(e.requests))
 	if n := len(e.freeRequests); n > 0 {
 		r, e.freeRequests = e.freeRequests[n-1], e.freeRequests[:n-1]
@@ -87,6 +88,7 @@ func (e *engine) open(at int32, arrival Time, measured bool) {
 		e.requests = append(e.requests, new(request))
 	}
 	q := e.requests[r]
+	q.stream = stream
 	q.load, q.arrival, q.spent, q.items, q.coin, q.measured, q.over = at, arrival, 0, -1, 0, measured, false
 	e.launch(r, q.Begin(e.loads[at].graph, e.ready[:0]))
 }
@@ -123,7 +125,7 @@ func (e *engine) launch(r int32, ready []flow.Item) {
 		e.addItem(r, items[i], i+1 < len(items) && items[i+1].Node == items[i].Node)
 	}
 	if !q.over && q.Done() {
-		e.answer(a, q.arrival, q.spent, q.measured)
+		e.answer(a, q.arrival, q.spent, q.stream, q.measured)
 		e.close(r)
 	}
 }

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -50,12 +51,20 @@ type PipelineResult struct {
 	Interval    Interval              `json:"attainment_interval"` // that holds the attainment of a run without end
 	Goodput     *Goodput              `json:"goodput,omitempty"`   // where it was asked for
 	MeanBatch   float64               `json:"mean_batch"`
-	Utilisation float64               `json:"utilisation"` // of its devices, on average: share of time with a batch on it
-	Wasted      float64               `json:"wasted"`      // of the time that devices computed: the share for requests that were not in time
-	Latency     histogram.Percentiles `json:"-"`           // of what was answered, off by at most 0.2 %
-	Devices     int                   `json:"devices"`     // that serve the pipeline
+	Streams     *StreamResult         `json:"streams,omitempty"` // where requests are frames of streams
+	Utilisation float64               `json:"utilisation"`       // of its devices, on average: share of time with a batch on it
+	Wasted      float64               `json:"wasted"`            // of the time that devices computed: the share for requests that were not in time
+	Latency     histogram.Percentiles `json:"-"`                 // of what was answered, off by at most 0.2 %
+	Devices     int                   `json:"devices"`           // that serve the pipeline
 	SLO         time.Duration         `json:"slo_ms"`
 	Modules     []ModuleResult        `json:"modules"`
+}
+
+// StreamResult is what streams attain: the share of a stream's frames that were answered in time.
+type StreamResult struct {
+	Count  int     `json:"count"`
+	Worst  float64 `json:"worst_attainment"`
+	Median float64 `json:"median_attainment"`
 }
 
 // ModuleResult is what became of the items of one module.
@@ -154,6 +163,17 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 	if t.requests > 0 {
 		r.Attainment = float64(t.completed) / float64(t.requests)
 	}
+	if shares := make([]float64, 0, len(t.streams)); len(t.streams) > 0 {
+		for _, s := range t.streams {
+			if s.requests > 0 {
+				shares = append(shares, float64(s.completed)/float64(s.requests))
+			}
+		}
+		slices.Sort(shares)
+		if r.Streams = (&StreamResult{Count: len(t.streams), Worst: 1, Median: 1}); len(shares) > 0 {
+			r.Streams.Worst, r.Streams.Median = shares[0], shares[(len(shares)-1)/2]
+		}
+	}
 	if t.spent > 0 {
 		r.Wasted = 1 - float64(t.useful)/float64(t.spent)
 	}
@@ -190,6 +210,8 @@ type tally struct {
 	latency                   histogram.Histogram
 	good, total               [2 * slicesOfTime]int64 // half of them without a test
 	folds                     bool                    // two slices become one where more have passed than there are
+
+	streams []struct{ requests, completed int64 }
 }
 
 func newTally(begin, end Time) tally {
@@ -208,19 +230,25 @@ func (t *tally) slice(arrival Time) int {
 	return i
 }
 
-func (t *tally) arrive(arrival Time) {
+func (t *tally) arrive(arrival Time, stream int32) {
 	t.requests++
+	if int(stream) < len(t.streams) {
+		t.streams[stream].requests++
+	}
 	t.total[t.slice(arrival)]++
 }
 
 // answer counts a request that is answered, and reports whether it is in time.
-func (t *tally) answer(arrival, took, slo Time) bool {
+func (t *tally) answer(arrival, took, slo Time, stream int32) bool {
 	t.latency.Add(took)
 	if took > slo {
 		t.late++
 		return false
 	}
 	t.completed++
+	if int(stream) < len(t.streams) {
+		t.streams[stream].completed++
+	}
 	t.good[t.slice(arrival)]++
 	return true
 }
@@ -279,6 +307,9 @@ func (p PipelineResult) Describe() string {
 		quantity.Percent(p.Attainment), quantity.Percent(p.Interval.Low), quantity.Percent(p.Interval.High), 100*p.Interval.Confidence, p.Completed, p.Late, p.Dropped, p.Refused)
 	fmt.Fprintf(&b, "latency p50 %s, p99 %s, max %s of %s; mean batch %s on %s, %s of the time used\n",
 		quantity.Duration(p.Latency.P50), quantity.Duration(p.Latency.P99), quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), quantity.Number(p.MeanBatch), quantity.Count(p.Devices, "device"), quantity.Percent(p.Utilisation))
+	if s := p.Streams; s != nil {
+		fmt.Fprintf(&b, "%s: of the worst %s in time, of the median %s\n", quantity.Count(s.Count, "stream"), quantity.Percent(s.Worst), quantity.Percent(s.Median))
+	}
 	if p.Goodput != nil {
 		b.WriteString(p.Goodput.Describe())
 	}

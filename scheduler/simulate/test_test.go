@@ -68,12 +68,12 @@ func TestSlicesFold(t *testing.T) {
 		for range rapid.IntRange(0, 300).Draw(t, "requests") {
 			at += Time(rapid.IntRange(0, 20_000).Draw(t, "gap"))
 			times = append(times, at)
-			folded.arrive(at)
+			folded.arrive(at, 0)
 		}
 		straight := newTally(0, 1)
 		straight.perTime, straight.folds = folded.perTime, true
 		for _, at := range times {
-			straight.arrive(at)
+			straight.arrive(at, 0)
 		}
 		require.Equal(t, straight.total, folded.total)
 		require.GreaterOrEqual(t, 1/folded.perTime*slicesOfTime*2, float64(at))

@@ -140,7 +140,7 @@ func (p *tc) takeEarly(at int32) bool {
 		if !p.Asks || anew || !p.granted(g, p.next(g, 0), takes, false) {
 			return false
 		}
-	} else if !p.canSpare(at, p.Now+takes, size >= g.Queue.N) {
+	} else if !g.AnyPhase && !p.canSpare(at, p.Now+takes, size >= g.Queue.N) {
 		return false
 	}
 	for range size {

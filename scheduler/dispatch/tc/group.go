@@ -34,7 +34,7 @@ func (g Group) MonotoneDurations() []time.Duration {
 }
 
 func newGroup(o Group) group {
-	g := group{Items: max(0, o.Items), Spread: max(0, min(o.Spread, o.Window)), Batch: max(1, o.Batch), Window: max(0, o.Window), Period: max(0, o.Period), Deadline: o.Deadline, Shared: o.Deadline != 0, ReportedNeed: needUnreported, Again: never}
+	g := group{Items: max(0, o.Items), AnyPhase: o.AnyPhase, Spread: max(0, min(o.Spread, o.Window)), Batch: max(1, o.Batch), Window: max(0, o.Window), Period: max(0, o.Period), Deadline: o.Deadline, Shared: o.Deadline != 0, ReportedNeed: needUnreported, Again: never}
 	if g.Period == 0 {
 		g.Period = g.Window
 	}

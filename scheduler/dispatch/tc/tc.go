@@ -101,6 +101,11 @@ type Group struct {
 	// bursts then. 0 where groups share a stream by due dates.
 	Items int
 
+	// AnyPhase, of a group that takes all items of a burst, is that these come at any time of a
+	// Period: a batch holds what has come when an executor is free, and no schedule needs that
+	// executor later (package scheduler/plan/demand, Bursts.Collected).
+	AnyPhase bool
+
 	// Spread, where bursts are collected over time, is how long before the release of its
 	// batch an item may come. It is part of Window.
 	Spread time.Duration
@@ -156,6 +161,7 @@ type group struct {
 	Deadline     dispatch.Time
 	Spread       dispatch.Time
 	Items        int  // of each burst
+	AnyPhase     bool // of the period between them
 	Part         int  // of the last burst, that it got
 	Shared       bool // has a deadline, and its device is not its own
 	Needs        dispatch.Reservation

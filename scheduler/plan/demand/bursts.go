@@ -7,6 +7,12 @@ import "math"
 type Bursts struct {
 	Items int     // of one burst, at the most
 	Gap   float64 // from one burst to the next, at the least
+
+	// Any says that the items of a burst need not come at one instant: they are of several sources,
+	// each of which sends once a Gap, whenever it likes, and up to Jitter later. At most Items come
+	// at once, and in every Gap.
+	Any    bool
+	Jitter float64
 }
 
 // mostSteps bounds the batches that one test looks back over; a test that would need more
@@ -45,11 +51,39 @@ func (b Bursts) Unmixed(batches, n int, duration float64) float64 {
 	return least
 }
 
+// Collected is the least latency that n executors promise every item where a batch is what waits
+// when an executor is free, the first to come first, up to so many, and takes that duration. It
+// holds for items of any phases (Any):
+//
+//	max over j >= 0 of d·(ceil((j+1)·k/(b·n)) + 1) - max(0, j·G - J) .
+//
+// Let an item come at v, and s be the last time before its start at which an executor was idle,
+// or began a batch that was not full, or one with an item that came after v. What came by then
+// has begun by then, so full batches of those that came within (s, v] are all that begin between
+// s and the item's batch, one executor after the other, each free by s + d. In a half-open
+// interval of length u come at most k·ceil((u + J)/G) items, k if u is near 0. +Inf where
+// executors are too few, k·d > b·n·G.
+func (b Bursts) Collected(batch, n int, duration float64) float64 {
+	does := float64(batch) * float64(n)
+	if b.Items <= 0 || n <= 0 || float64(b.Items)*duration > does*b.Gap*(1+slack) {
+		return math.Inf(1)
+	}
+	items, most := float64(b.Items), 0.0
+	period := batch * n / divisor(b.Items, batch*n) // then the same comes again, no larger
+	for j := range min(period+1, mostSteps) {
+		most = max(most, duration*(math.Ceil(float64(j+1)*items/does-slack)+1)-max(0, float64(j)*b.Gap-b.Jitter))
+	}
+	if period >= mostSteps {
+		return max(most, duration*(items/does+2)+b.Jitter) // rounding up adds less than a duration
+	}
+	return most
+}
+
 // Shaped is how much longer windows must be than those that Test asks for where the stream
 // is a fluid of its mean rate, so that batches may hold items of several bursts: an item stands for
 // fluid that passes a shaper up to one gap after it came (Le Boudec and Thiran 2001, 1.5). It
 // holds for fewer items and longer gaps, too.
-func (b Bursts) Shaped() float64 { return b.Gap }
+func (b Bursts) Shaped() float64 { return b.Gap + b.Jitter }
 
 // Batches is the most batches of each burst that n executors do within a latency, unmixed.
 func (b Bursts) Batches(n int, duration, latency float64) int {

@@ -14,6 +14,9 @@ import (
 // are released together (see whole_module.go).
 const twoGroups = "at most two groups a module"
 
+// ownDevices is that of one for streams, whose modules share no devices.
+const ownDevices = "modules on devices of their own"
+
 // Policy finds the least cost of a sound plan.
 type Policy struct {
 	// Start is a good plan's split to begin with, as worst cases by module; false
@@ -117,7 +120,14 @@ func (p *problem) branches() bool {
 // phased reports whether a device may be proven by when the batches of the pipeline come.
 func (p *problem) phased() bool { return p.bursts() || p.branches() }
 
-func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared }
+// streams reports whether items are those of streams whose phases nobody knows: they come in no
+// bursts that devices could run one after the other.
+func (p *problem) streams() bool {
+	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return m.Bursts.Any })
+}
+
+// shared reports whether modules may share devices.
+func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared && !p.streams() }
 
 func (p *problem) checkPath() error { return p.CheckPath(p.Fastest(), false) }
 
@@ -139,10 +149,10 @@ func (p *problem) budgets(b plan.Budgets) ([]time.Duration, error) {
 // search finds the split of least cost by branch and bound, with a lower bound
 // in weights.
 func (p *problem) search() (found []time.Duration, bound float64, ok bool) {
-	switch p.Options.CostModel {
-	case plan.CostProportional:
+	switch {
+	case p.Options.CostModel == plan.CostProportional:
 		return p.searchProportional()
-	case plan.CostWhole:
+	case !p.shared():
 		return p.searchWhole()
 	}
 	best, _, bound := newPacker([]*problem{p}).search()
@@ -193,6 +203,9 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 		sets[i] = set
 	}
 	split.Reassign(p.Prepared, sets, false, p.solve)
+	if p.streams() && p.own != nil {
+		p.own.useLeastOfStreams(sets, p.DAG.Stretch(plan.Worsts(sets), p.Pipeline.SLO))
+	}
 	if p.bursts() {
 		return p.write(sets, plan.Worsts(sets)), nil
 	}
@@ -215,7 +228,10 @@ func (p *problem) solve(i int, budget time.Duration) (plan.Schedule, bool) {
 // certify writes a lower bound, in weights, into the plan.
 func (p *problem) certify(out *plan.Plan, bound float64) {
 	restriction := ""
-	if p.own != nil && p.own.Restricted {
+	switch {
+	case p.streams() && p.Options.CostModel == plan.CostShared:
+		restriction = ownDevices
+	case p.own != nil && p.own.Restricted:
 		restriction = twoGroups
 	}
 	p.Certify(out, bound, restriction)
@@ -247,6 +263,12 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 			continue
 		}
 		one := newProblem(ready, e.Start)
+		if one.streams() { // which share no devices
+			if plans[i], err = e.Solve(ready); err != nil {
+				plans[i] = o.Infeasible(&p, err)
+			}
+			continue
+		}
 		if err := one.checkPath(); err != nil {
 			plans[i] = o.Infeasible(&p, err)
 			continue

@@ -71,6 +71,9 @@ func lowest(high float64, ok func(float64) bool) float64 {
 
 // proveBursts is prove for bursts: the least latency at which the kinds do all items.
 func (w *wholeModule) proveBursts(m *mixture) {
+	if w.Bursts.Any {
+		return // whose items come in no parts
+	}
 	does := func(latency float64) bool {
 		items := 0
 		for i, n := range m.counts {

@@ -368,6 +368,17 @@ func (p *wholeProblem) UseLeast(sets []plan.Schedule, budgets []time.Duration) {
 	}
 }
 
+// useLeastOfStreams is UseLeast for streams, whose proof counts what a long batch blocks.
+func (p *wholeProblem) useLeastOfStreams(sets []plan.Schedule, budgets []time.Duration) {
+	for i := range sets {
+		if a := sets[i].OwnGroup(); a != nil && a.Items > 0 {
+			if set, ok := p.Modules[i].leastUtilized(a.Hardware, int(math.Round(a.Machines)), budgets[i], budgets[i]); ok {
+				sets[i] = set
+			}
+		}
+	}
+}
+
 // shortBatch is how many batches, one after the other, fit at least into a budget in
 // which they are short.
 const shortBatch = 8

@@ -1,0 +1,90 @@
+package pipelines
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Stream says that the requests of a pipeline are frames of streams, such as cameras: each sends
+// one every 1/Rate seconds, in order. The zero value is a pipeline whose requests have nothing to
+// do with each other.
+type Stream struct {
+	Rate   float64       // frames per second of one stream
+	Count  int           // streams that the pipeline is planned for
+	Jitter time.Duration `json:",omitempty"` // how far a frame may come after its pace; below 1/Rate
+	Stale  string        `json:",omitempty"` // which frame goes where not all can be in time, one of Stales; empty for the first
+	Phases string        `json:",omitempty"` // who says when in a period a stream sends, one of StreamPhases; empty for the first
+}
+
+// Which frame of a stream is dropped where not all of them can be in time.
+const (
+	StaleOldest    = "oldest"    // the one that has waited longest
+	StaleNewest    = "newest"    // the one that comes
+	StaleAlternate = "alternate" // every second one
+)
+
+// Stales are what Stream.Stale may be; the first is the default.
+func Stales() []string { return []string{StaleOldest, StaleNewest, StaleAlternate} }
+
+// Who says when in a period of 1/Rate a stream sends its frames.
+const (
+	PhasesAny    = "any"    // the stream: all of them may send at one instant
+	PhasesChosen = "chosen" // Harpagon, when the stream opens: they are spread over the period
+)
+
+// StreamPhases are what Stream.Phases may be; the first is the default.
+func StreamPhases() []string { return []string{PhasesAny, PhasesChosen} }
+
+// MaxStreams bounds Stream.Count.
+const MaxStreams = 1_000_000
+
+// StreamPath is where a stream block stands within its pipeline; see PlanPath.
+const StreamPath = ".{stream}"
+
+// IsZero reports whether there are no streams.
+func (s Stream) IsZero() bool { return s == Stream{} }
+
+// Total is the frames per second of all streams.
+func (s Stream) Total() float64 { return s.Rate * float64(s.Count) }
+
+// Chosen reports whether the phases of streams are chosen.
+func (s Stream) Chosen() bool { return s.Phases == PhasesChosen }
+
+// Streams is how many streams send the pipeline's rate; 0 where its requests are not frames of
+// streams.
+func (p *Pipeline) Streams() int {
+	if p.Stream.IsZero() || !(p.Stream.Rate > 0) {
+		return 0
+	}
+	return int(math.Ceil(p.Rate/p.Stream.Rate - 1e-9))
+}
+
+// ComeSingly reports whether requests that come evenly come one by one, as they do but for streams
+// whose phases nobody chooses or whose frames have a jitter.
+func (p *Pipeline) ComeSingly() bool {
+	n := p.Streams()
+	return n == 0 || p.Stream.Jitter == 0 && (n == 1 || p.Stream.Chosen())
+}
+
+// Faults are what is wrong with a stream block.
+func (s Stream) Faults() []Fault {
+	var all []Fault
+	add := func(attribute, summary, detail string) { all = append(all, Fault{attribute, summary, detail}) }
+	if !(s.Rate > 0) || s.Rate > 1e6 {
+		add("rate", "Invalid rate", "rate is how many frames one stream sends per second, above zero and up to a million.")
+	}
+	if s.Count < 1 || s.Count > MaxStreams {
+		add("count", "Invalid number of streams", "count is how many streams are planned for, from 1 to 1000000.")
+	}
+	if s.Jitter < 0 || len(all) == 0 && s.Jitter.Seconds() >= 1/s.Rate {
+		add("jitter", "Invalid jitter", "jitter is how far a frame may come after its pace: not below zero, and less than the time between two frames of a stream.")
+	}
+	if s.Stale != "" && !slices.Contains(Stales(), s.Stale) {
+		add("stale", "Unknown rule", `stale is which frame is dropped where not all can be in time: "oldest", "newest" or "alternate".`+Suggest(s.Stale, Stales()))
+	}
+	if s.Phases != "" && !slices.Contains(StreamPhases(), s.Phases) {
+		add("phases", "Unknown phases", `phases is "any" where streams send when they like, and "chosen" where their sources can be shifted.`+Suggest(s.Phases, StreamPhases()))
+	}
+	return all
+}
