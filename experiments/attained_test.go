@@ -35,7 +35,7 @@ func TestAttainmentsAreKept(t *testing.T) {
 	plans, below := 0, 0
 	for i := range n {
 		seed := *firstDraw + uint64(i)
-		d := drawing{rand.New(rand.NewPCG(seed, 4)), true}
+		d := drawing{Rand: rand.New(rand.NewPCG(seed, 4)), fanouts: true}
 		problems, o := d.problems()
 		problem := problems[0]
 		p := &problem.Pipeline

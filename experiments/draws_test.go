@@ -22,11 +22,12 @@ var (
 	draws     = flag.Int("draws", 0, "pipelines that TestPlansKeepTheirProofs draws; 0 for 100 with HARPAGON_LONG, 30 without")
 	firstDraw = flag.Uint64("first-draw", 0, "seed of the first of them")
 	fanouts   = flag.Int("fanout-draws", 0, "pipelines with fan-outs that TestBurstsKeepTheirProofs draws; 0 for 100 with HARPAGON_LONG, 30 without")
+	streamed  = flag.Int("stream-draws", 0, "pipelines with streams that TestStreamsKeepTheirProofs draws; 0 for 100 with HARPAGON_LONG, 30 without")
 	admitted  = flag.Bool("admission", false, "play them with admission control, too")
 )
 
 // kept are seeds of draws that lost requests once, or were played without end.
-var kept, keptBursts = []uint64{73, 107, 195, 385, 397}, []uint64{320, 2411, 2658}
+var kept, keptBursts, keptStreams = []uint64{73, 107, 195, 385, 397}, []uint64{320, 2411, 2658}, []uint64{99, 133}
 
 // TestPlansKeepTheirProofs draws pipelines, plans them, and plays each plan that is said to be
 // proven for every request: none may lose one, whatever stays away and however late others
@@ -40,7 +41,17 @@ func TestPlansKeepTheirProofs(t *testing.T) {
 // take one of two branches.
 func TestBurstsKeepTheirProofs(t *testing.T) {
 	t.Parallel()
-	keepProofs(t, *fanouts, keptBursts, func(seed uint64) drawing { return drawing{rand.New(rand.NewPCG(seed, 2)), true} })
+	keepProofs(t, *fanouts, keptBursts, func(seed uint64) drawing { return drawing{Rand: rand.New(rand.NewPCG(seed, 2)), fanouts: true} })
+}
+
+// TestStreamsKeepTheirProofs is the same for frames of streams, whatever their phases.
+func TestStreamsKeepTheirProofs(t *testing.T) {
+	t.Parallel()
+	keepProofs(t, *streamed, keptStreams, func(seed uint64) drawing {
+		d := drawing{Rand: rand.New(rand.NewPCG(seed, 3)), streams: true}
+		d.fanouts = d.IntN(2) == 0
+		return d
+	})
 }
 
 func keepProofs(t *testing.T, n int, kept []uint64, drawn func(seed uint64) drawing) {
@@ -124,7 +135,7 @@ func says(k promisePlay) string {
 // drawing draws what is planned and played.
 type drawing struct {
 	*rand.Rand
-	fanouts bool
+	fanouts, streams bool
 }
 
 func (d drawing) between(low, high float64) float64 { return low + (high-low)*d.Float64() }
@@ -143,7 +154,7 @@ func (d drawing) problems() ([]plan.Problem, plan.Options) {
 	case kind < 6:
 		o.CostModel = plan.CostProportional
 	}
-	if d.IntN(4) == 0 {
+	if d.IntN(4) == 0 && !d.streams {
 		names := policies.Names()
 		o.Policy = names[d.IntN(len(names))]
 	}
@@ -201,8 +212,21 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 		panic(err)
 	}
 	p.SLO = time.Duration(d.scale(1.5, 8) * float64(long)).Round(time.Microsecond)
+	if d.streams {
+		p.Stream = pipelines.Stream{Count: 1 + d.IntN(mostStreams)}
+		p.Stream.Rate = p.Rate / float64(p.Stream.Count)
+		if d.IntN(2) == 0 {
+			p.Stream.Jitter = time.Duration(d.between(0, 0.9) / p.Stream.Rate * float64(time.Second))
+		}
+		if d.IntN(3) == 0 {
+			p.Stream.Phases = pipelines.PhasesChosen
+		}
+	}
 	return p
 }
+
+// mostStreams is how many streams a drawn pipeline has at the most.
+const mostStreams = 48
 
 // branch gives two modules a condition each, the one when and the other else, and a third one what
 // either makes.
@@ -268,6 +292,12 @@ func (d drawing) plays(all []pipelines.Pipeline, plans []plan.Plan) (list []prom
 	for i := range all {
 		duration = min(duration, time.Duration(mostPlayed/mostRate(&all[i])*float64(time.Second)))
 	}
+	if d.streams {
+		for _, within := range []float64{1e-9, 1e-3, 0.1, 1} {
+			list = append(list, promisePlay{Arrivals: d.frames(all, within, duration), Duration: duration, Eager: d.IntN(2) > 0, Admission: *admitted})
+		}
+		return list
+	}
 	drawn := make([]arrivals.Process, len(all))
 	for i := range all {
 		drawn[i] = arrivals.Process{Kind: arrivals.Replay, Stamps: d.stamps(all[i].Rate, duration)}
@@ -295,6 +325,39 @@ func (d drawing) plays(all []pipelines.Pipeline, plans []plan.Plan) (list []prom
 		list = append(list, promisePlay{Phases: one, Duration: duration / phasedPart, Eager: d.IntN(4) > 0, Admission: *admitted})
 	}
 	return list
+}
+
+// frames are those of streams that begin within a part of a period, some of which are left out.
+// Where phases are chosen they are spread over it, as they are to be.
+func (d drawing) frames(all []pipelines.Pipeline, within float64, duration time.Duration) []arrivals.Process {
+	drawn := make([]arrivals.Process, len(all))
+	for i := range all {
+		of, gap := &all[i].Stream, 1e9/all[i].Stream.Rate
+		var stamps []time.Duration
+		for k := range of.Count {
+			phase := d.Float64() * within * gap
+			if of.Chosen() {
+				phase = float64(k) / float64(of.Count) * gap
+			}
+			late, last := d.Float64(), 0.0
+			for at := phase; at < float64(duration); at += gap {
+				jitter := float64(of.Jitter)
+				switch d.IntN(3) {
+				case 0:
+					jitter *= late
+				case 1:
+					jitter *= d.Float64()
+				}
+				last = max(last, at+jitter)
+				if d.IntN(20) > 0 {
+					stamps = append(stamps, time.Duration(last))
+				}
+			}
+		}
+		slices.Sort(stamps)
+		drawn[i] = arrivals.Process{Kind: arrivals.Replay, Stamps: stamps}
+	}
+	return drawn
 }
 
 // drawnPhases are those that are played besides, each for this part of the time.

@@ -69,11 +69,14 @@ func (b Bursts) Collected(batch, n int, duration float64) float64 {
 		return math.Inf(1)
 	}
 	items, most := float64(b.Items), 0.0
-	period := batch * n / divisor(b.Items, batch*n) // then the same comes again, no larger
-	for j := range min(period+1, mostSteps) {
+	steps := batch*n/divisor(b.Items, batch*n) + 1 // then the same comes again, no larger
+	if b.Jitter > 0 {
+		steps += int(min(b.Jitter/b.Gap, mostSteps)) + 1 // of which any may come at once
+	}
+	for j := range min(steps, mostSteps) {
 		most = max(most, duration*(math.Ceil(float64(j+1)*items/does-slack)+1)-max(0, float64(j)*b.Gap-b.Jitter))
 	}
-	if period >= mostSteps {
+	if steps > mostSteps {
 		return max(most, duration*(items/does+2)+b.Jitter) // rounding up adds less than a duration
 	}
 	return most

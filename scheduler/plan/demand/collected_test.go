@@ -52,6 +52,7 @@ func TestCollectedHoldsForAnyPhases(t *testing.T) {
 		"three rounds of two":             {Bursts{Items: 40, Gap: 0.1}, 8, 2, 0.03, 0.12},
 		"jitter lets two periods come":    {Bursts{Items: 8, Gap: 0.1, Jitter: 0.1}, 8, 1, 0.06, 0.18},
 		"jitter that is less than a gap":  {Bursts{Items: 8, Gap: 0.1, Jitter: 0.05}, 8, 1, 0.06, 0.13},
+		"several of one stream":          {Bursts{Items: 1, Gap: 0.1, Jitter: 0.35}, 1, 1, 0.06, 0.31},
 		"too few":                         {Bursts{Items: 9, Gap: 0.1}, 1, 1, 0.02, math.Inf(1)},
 		"none":                            {Bursts{Items: 9, Gap: 0.1}, 1, 0, 0.02, math.Inf(1)},
 		"used to the full, not to a beat": {Bursts{Items: 3, Gap: 0.3}, 2, 1, 0.2, 0.6},
@@ -63,7 +64,7 @@ func TestCollectedHoldsForAnyPhases(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		b := Bursts{Items: rapid.IntRange(1, 24).Draw(t, "streams"), Gap: float64(rapid.IntRange(5, 60).Draw(t, "gap")), Any: true}
-		b.Jitter = float64(rapid.IntRange(0, int(b.Gap)-1).Draw(t, "jitter"))
+		b.Jitter = float64(rapid.IntRange(0, 3*int(b.Gap)).Draw(t, "jitter"))
 		batch, n, d := rapid.IntRange(1, 9).Draw(t, "batch"), rapid.IntRange(1, 4).Draw(t, "n"), float64(rapid.IntRange(1, 40).Draw(t, "duration"))
 		bound := b.Collected(batch, n, d)
 		phases := rapid.SliceOfN(rapid.Float64Range(0, b.Gap/float64(rapid.IntRange(1, 50).Draw(t, "within"))), b.Items, b.Items).Draw(t, "phases")
