@@ -55,7 +55,8 @@ type pipeline struct {
 	accepted atomic.Int64 // requests under way
 	gone     atomic.Bool  // it takes in none any more
 	stats    dispatcher.ServiceStats
-	shares   Service                // of what it takes in
+	shares   Service // of what it takes in
+	streams  streams
 	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none
 
 	modules map[string]*Module // of the current graph; under Gateway.mu

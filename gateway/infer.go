@@ -28,10 +28,22 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	if p == nil {
 		return nil, g.noPipeline(q.Pipeline)
 	}
-	if c := p.canary.Load(); c != nil {
-		return g.try(ctx, p, c, q, arrival)
+	run := func() (*wire.InferResponse, error) {
+		if c := p.canary.Load(); c != nil {
+			return g.try(ctx, p, c, q, arrival)
+		}
+		return g.inferAt(ctx, p, application, q, arrival)
 	}
-	return g.inferAt(ctx, p, application, q, arrival)
+	gr := p.current.Load()
+	switch r, frames := gr.streamRules(); {
+	case frames:
+		return g.frame(ctx, p, gr, &r, q, arrival, run)
+	case !q.Frame.IsZero():
+		err := wire.Errorf(wire.CodeInvalid, "", "%s has no streams: leave %s out, or declare a stream block", gr.Title, wire.SequenceID)
+		g.refuse(ctx, p, gr, nil, q, arrival, err)
+		return nil, err
+	}
+	return run()
 }
 
 // inferAt runs a request, or the several that it brings, at a pipeline.

@@ -24,6 +24,7 @@ type InferRequest struct {
 	Pipeline string
 	Inputs   []NamedTensor
 	Outputs  []string // names wanted; empty means all
+	Frame    Frame    // of which stream it is a frame
 
 	// Textual says which outputs are to go as JSON, which has no numbers that are not finite;
 	// nil means none. It does not travel.

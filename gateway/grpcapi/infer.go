@@ -223,7 +223,8 @@ const atOnce = 1024
 // failure is the message of a request by a stream that failed.
 type failure []byte
 
-// stream is one call of ModelStreamInfer: requests are answered as they are done, with their IDs.
+// stream is one call of ModelStreamInfer: requests are answered as they are done, with their IDs, and
+// frames of one stream in the order in which they came.
 type stream struct {
 	grpc.ServerStream
 	of    *server
@@ -232,6 +233,7 @@ type stream struct {
 	calls chan streamCall
 
 	sending sync.Mutex
+	tails   map[string]chan struct{} // by stream: closed when its last frame has been answered; see follow
 
 	mu     sync.Mutex
 	cancel map[int64]context.CancelFunc // by number
@@ -241,6 +243,8 @@ type stream struct {
 type streamCall struct {
 	*incoming
 	ctx context.Context
+
+	before, answered chan struct{} // of a frame: when the one before it, and when it, is answered
 }
 
 // ModelStreamInfer implements the service. It returns when the client has ended the stream
@@ -270,7 +274,7 @@ func (s *stream) serve() error {
 		if err != nil {
 			return err
 		}
-		call := streamCall{in, s.Context()}
+		call := streamCall{incoming: in, ctx: s.Context()}
 		if call.Cancel != 0 && call.Request.Pipeline == "" {
 			in.held.Release()
 			s.end(call.Cancel)
@@ -282,6 +286,7 @@ func (s *stream) serve() error {
 			continue
 		}
 		call.Request.Arrived = s.conn.arrival()
+		s.follow(&call)
 		select {
 		case s.calls <- call:
 			continue
@@ -301,12 +306,35 @@ func (s *stream) work(call streamCall) {
 	for ; call.incoming != nil; call = <-s.calls {
 		a, err := s.infer(call)
 		s.end(call.Number)
+		if call.before != nil {
+			<-call.before
+		}
 		if err != nil {
 			s.fail(call, err)
 		} else if !s.send(a) {
 			a.kept.release()
 		}
+		if call.answered != nil {
+			close(call.answered)
+		}
 	}
+}
+
+// follow puts a frame behind the one of its stream that came before.
+func (s *stream) follow(call *streamCall) {
+	f := &call.Request.Frame
+	if f.Stream == "" {
+		return
+	}
+	call.before, call.answered = s.tails[f.Stream], make(chan struct{})
+	if f.Last {
+		delete(s.tails, f.Stream)
+		return
+	}
+	if s.tails == nil {
+		s.tails = make(map[string]chan struct{})
+	}
+	s.tails[f.Stream] = call.answered
 }
 
 // send sends an answer; false where the stream is over.

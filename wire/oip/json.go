@@ -43,6 +43,10 @@ type requestJSON struct {
 type requestParameters struct {
 	BinaryOutput bool           `json:"binary_data_output,omitempty"`
 	Timeout      jsontext.Value `json:"timeout,omitempty"` // a number of microseconds
+
+	SequenceID    jsontext.Value `json:"sequence_id,omitempty"` // a text, or a whole number
+	SequenceStart bool           `json:"sequence_start,omitempty"`
+	SequenceEnd   bool           `json:"sequence_end,omitempty"`
 }
 
 type wantedJSON struct {

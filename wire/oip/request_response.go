@@ -46,13 +46,24 @@ func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, err
 // encodeRequest gives -1 as header where nothing may be binary data.
 func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool, p *Places) (body []byte, header int, err error) {
 	body = appendID(append(room(q.Inputs, 0, func(string) bool { return binary }), '{'), q.ID)
-	if timeout > 0 || binary {
+	if timeout > 0 || binary || q.Frame.Stream != "" {
 		body = append(body, `"parameters":{`...)
 		if binary {
 			body = append(body, `"binary_data_output":true,`...)
 		}
 		if timeout > 0 {
 			body = append(strconv.AppendInt(append(body, `"timeout":`...), int64(max(timeout/time.Microsecond, 1)), 10), ',')
+		}
+		if f := &q.Frame; f.Stream != "" {
+			body = append(appendText(append(body, `"sequence_id":`...), f.Stream), ',')
+			for _, flag := range []struct {
+				is   bool
+				name string
+			}{{f.First, `"sequence_start":true,`}, {f.Last, `"sequence_end":true,`}} {
+				if flag.is {
+					body = append(body, flag.name...)
+				}
+			}
 		}
 		body[len(body)-1] = '}'
 		body = append(body, ',')
@@ -123,6 +134,9 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 	if c.Timeout, err = timeout(j.Parameters.Timeout); err != nil {
 		return nil, err
 	}
+	if c.Request.Frame, err = frameOf(&j.Parameters); err != nil {
+		return nil, err
+	}
 	c.Request.ID = j.ID
 	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, grow, noRegions); err != nil {
 		return nil, err
@@ -143,6 +157,30 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 		}
 	}
 	return c, nil
+}
+
+// frameOf reads which stream a request is a frame of.
+func frameOf(p *requestParameters) (wire.Frame, error) {
+	f := wire.Frame{First: p.SequenceStart, Last: p.SequenceEnd}
+	switch text := string(p.SequenceID); {
+	case text == "" || text == "null":
+	case text[0] == '"':
+		unquoted, err := jsontext.AppendUnquote(nil, p.SequenceID)
+		if err != nil {
+			return f, invalid("the parameter %s is no text: %v", wire.SequenceID, err)
+		}
+		f.Stream = string(unquoted)
+	default:
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return f, invalid("the parameter %s must be a text or a whole number", wire.SequenceID)
+		}
+		f.Stream = wire.NumberedStream(n)
+	}
+	if wrong := f.Check(); wrong != nil {
+		return f, wrong
+	}
+	return f, nil
 }
 
 func timeout(n jsontext.Value) (time.Duration, error) {

@@ -187,6 +187,12 @@ func request(room []byte, q *wire.InferRequest, version string, timeout time.Dur
 	if timeout > 0 {
 		to = appendNumber(to, timeoutKey, max(timeout.Microseconds(), 1))
 	}
+	if f := &q.Frame; f.Stream != "" {
+		sound = sound && utf8.ValidString(f.Stream)
+		to = appendEntry(to, wire.SequenceID, protowire.SizeTag(stringField)+protowire.SizeBytes(len(f.Stream)))
+		to = protowire.AppendString(protowire.AppendTag(to, stringField, protowire.BytesType), f.Stream)
+		to = appendFlag(appendFlag(to, wire.SequenceStart, f.First), wire.SequenceEnd, f.Last)
+	}
 	to = appendTensors(to, q.Inputs)
 	for i := range q.Inputs {
 		sound = sound && utf8.ValidString(q.Inputs[i].Name) && utf8.ValidString(q.Inputs[i].Datatype)
@@ -248,6 +254,7 @@ const (
 	parametersField = 4
 	keyField        = 1
 	valueField      = 2
+	boolField       = 1
 	int64Field      = 2
 	stringField     = 3
 )
@@ -269,6 +276,15 @@ func appendParameters(to []byte, r *wire.InferResponse) []byte {
 func appendNumber(to []byte, key string, n int64) []byte {
 	to = appendEntry(to, key, protowire.SizeTag(int64Field)+protowire.SizeVarint(uint64(n)))
 	return protowire.AppendVarint(protowire.AppendTag(to, int64Field, protowire.VarintType), uint64(n))
+}
+
+// appendFlag adds what is true.
+func appendFlag(to []byte, key string, is bool) []byte {
+	if !is {
+		return to
+	}
+	to = appendEntry(to, key, protowire.SizeTag(boolField)+protowire.SizeVarint(1))
+	return protowire.AppendVarint(protowire.AppendTag(to, boolField, protowire.VarintType), 1)
 }
 
 // appendEntry begins an entry, whose value of so many bytes must follow.

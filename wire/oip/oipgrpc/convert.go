@@ -72,6 +72,9 @@ func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 	if c.Timeout, err = timeout(m.GetParameters()); err != nil {
 		return err
 	}
+	if c.Request.Frame, err = frameOf(m.GetParameters()); err != nil {
+		return err
+	}
 	raw := m.GetRawInputContents()
 	if c.Raw && len(raw) != len(m.GetInputs()) {
 		return invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))
@@ -116,6 +119,27 @@ func timeout(parameters map[string]*pb.InferParameter) (time.Duration, error) {
 		return 0, invalid("the parameter timeout must be a whole number of microseconds")
 	}
 	return microseconds(us), nil
+}
+
+// frameOf reads which stream a request is a frame of.
+func frameOf(parameters map[string]*pb.InferParameter) (f wire.Frame, err error) {
+	if id := parameters[wire.SequenceID]; id != nil {
+		switch v := id.GetParameterChoice().(type) {
+		case *pb.InferParameter_StringParam:
+			f.Stream = v.StringParam
+		case *pb.InferParameter_Int64Param:
+			f.Stream = wire.NumberedStream(uint64(v.Int64Param))
+		case *pb.InferParameter_Uint64Param:
+			f.Stream = wire.NumberedStream(v.Uint64Param)
+		default:
+			return f, invalid("the parameter %s must be a text or a whole number", wire.SequenceID)
+		}
+	}
+	f.First, f.Last = parameters[wire.SequenceStart].GetBoolParam(), parameters[wire.SequenceEnd].GetBoolParam()
+	if wrong := f.Check(); wrong != nil {
+		return f, wrong
+	}
+	return f, nil
 }
 
 func microseconds(n int64) time.Duration {
@@ -170,8 +194,19 @@ func EncodeRequest(q *wire.InferRequest, version string, timeout time.Duration) 
 	for _, name := range q.Outputs {
 		m.Outputs = append(m.Outputs, &pb.ModelInferRequest_InferRequestedOutputTensor{Name: name})
 	}
+	if timeout > 0 || q.Frame.Stream != "" {
+		m.Parameters = map[string]*pb.InferParameter{}
+	}
 	if timeout > 0 {
-		m.Parameters = map[string]*pb.InferParameter{timeoutKey: number(max(timeout.Microseconds(), 1))}
+		m.Parameters[timeoutKey] = number(max(timeout.Microseconds(), 1))
+	}
+	if f := q.Frame; f.Stream != "" {
+		m.Parameters[wire.SequenceID] = &pb.InferParameter{ParameterChoice: &pb.InferParameter_StringParam{StringParam: f.Stream}}
+		for key, is := range map[string]bool{wire.SequenceStart: f.First, wire.SequenceEnd: f.Last} {
+			if is {
+				m.Parameters[key] = &pb.InferParameter{ParameterChoice: &pb.InferParameter_BoolParam{BoolParam: true}}
+			}
+		}
 	}
 	return m
 }

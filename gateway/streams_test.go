@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+)
+
+// filmed serves a pipeline of streams on a clock of its own.
+func filmed(t *testing.T, of pipelines.Stream, f func(send func(stream string, last bool) *wire.Error, g *Gateway)) {
+	synctest.Test(t, func(t *testing.T) {
+		specs := map[string]spec{"m": {kind: addOne, batch: 4, duration: 5 * ms}}
+		p := single(time.Second)
+		p.Stream, p.Rate = of, of.Total()
+		g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
+		f(func(stream string, last bool) *wire.Error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: stream, Last: last}})
+			if err == nil {
+				return nil
+			}
+			return err.(*wire.Error)
+		}, g)
+		stop(g, workers)
+		time.Sleep(time.Minute)
+	})
+}
+
+// One more stream than planned is refused, and those that are open go on.
+func TestOneStreamMoreIsRefused(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 2}, func(send func(string, bool) *wire.Error, g *Gateway) {
+		for range 5 {
+			for _, name := range []string{"a", "b"} {
+				require.Nil(t, send(name, false))
+			}
+			err := send("c", false)
+			require.NotNil(t, err)
+			assert.Equal(t, wire.CodeOverloaded, err.Code)
+			assert.Contains(t, err.Reason, "2 streams are open, as many as are planned for, and 0 more fit")
+			require.NotNil(t, send("", false), "a request of no stream takes a place, too")
+			time.Sleep(100 * ms)
+		}
+		shares, ok := g.Streams("p")
+		require.True(t, ok)
+		assert.Equal(t, 2, shares.Open)
+		assert.InDelta(t, 1, shares.Worst, 0)
+		require.Nil(t, send("b", true))
+		time.Sleep(100 * ms)
+		require.Nil(t, send("c", false))
+		time.Sleep(11 * time.Second)
+		require.Nil(t, send("", false), "the others are silent")
+	})
+}
+
+// A stream that sends too much loses frames of its own, each with one outcome.
+func TestAStreamThatSendsTooMuchHurtsItself(t *testing.T) {
+	for rule, want := range map[string]int{pipelines.StaleOldest: 11, pipelines.StaleNewest: 11, pipelines.StaleAlternate: 11} {
+		t.Run(rule, func(t *testing.T) {
+			filmed(t, pipelines.Stream{Rate: 10, Count: 2, Stale: rule}, func(send func(string, bool) *wire.Error, g *Gateway) {
+				var mu sync.Mutex
+				var group sync.WaitGroup
+				inTime, dropped := map[string]int{}, map[string]int{}
+				one := func(name string) {
+					group.Go(func() {
+						err := send(name, false)
+						mu.Lock()
+						defer mu.Unlock()
+						if err == nil {
+							inTime[name]++
+							return
+						}
+						assert.Equal(t, wire.CodeOverloaded, err.Code)
+						assert.Contains(t, err.Reason, "sends more than the 10 frames a second")
+						assert.Contains(t, err.Reason, rule)
+						dropped[name]++
+					})
+				}
+				for i := range 40 { // a second of 40 frames, and one of 10
+					one("fast")
+					if i%4 == 0 {
+						one("calm")
+					}
+					time.Sleep(25 * ms)
+				}
+				group.Wait()
+				assert.Equal(t, 10, inTime["calm"])
+				assert.Equal(t, want, inTime["fast"])
+				assert.Equal(t, 40-want, dropped["fast"])
+				shares, _ := g.Streams("p")
+				assert.Equal(t, "fast", shares.WorstName)
+			})
+		})
+	}
+}
+
+// Nobody waits for a frame whose caller is gone; a stream of a pipeline without any is an error.
+func TestFramesThatNobodyWaitsFor(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 1}, func(send func(string, bool) *wire.Error, g *Gateway) {
+		require.Nil(t, send("a", false))
+		ctx, cancel := context.WithTimeout(context.Background(), 10*ms)
+		defer cancel()
+		_, err := g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a"}})
+		require.ErrorIs(t, err, wire.ErrCanceled)
+		require.Nil(t, send("a", false), "its place is free")
+		ctx, cancel = context.WithTimeout(context.Background(), 95*ms)
+		defer cancel()
+		_, err = g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a"}})
+		require.Error(t, err, "it may not begin before its deadline")
+	})
+	bubble(t, Options{}, time.Second, spec{kind: addOne}, func(g *Gateway, _ map[string]*worker) {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a"}})
+		require.ErrorIs(t, err, wire.ErrInvalid)
+		require.ErrorContains(t, err, "has no streams: leave sequence_id out")
+		_, ok := g.Streams("p")
+		require.False(t, ok)
+	})
+}

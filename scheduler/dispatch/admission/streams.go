@@ -1,0 +1,175 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// Streams admits streams and their frames at the door of a pipeline. As many streams are open at a
+// time as were planned for, and of each stream come no more frames than a plan covers: by the
+// generic cell rate algorithm (ITU-T I.371), which lets through what keeps to a period G with a
+// jitter J. A frame that comes sooner waits for its time, one of a stream at the most; which of two
+// is dropped is the stream's rule. So a stream that sends too much loses frames of its own, and
+// nobody else's.
+//
+// It is a plain value for drivers to hold; one call at a time.
+type Streams struct {
+	open map[string]*stream
+}
+
+// StreamRules are those of the plan that serves.
+type StreamRules struct {
+	pipelines.Stream
+	Most int // streams that may be open
+}
+
+func (r *StreamRules) period() Time { return Time(float64(time.Second) / r.Rate) }
+
+// silent is when a stream without frames is over: so many periods, and so long, at the least.
+const (
+	silentPeriods = 10
+	silentFor     = 10 * time.Second
+)
+
+type stream struct {
+	next    Time // when the next frame is due by the stream's pace
+	last    Time // when a frame came last
+	held    any  // the frame that waits for its time; nil for none
+	spared  bool // the last one that came while another waited was dropped: the next is not
+	ended   bool // no more are to come
+	frames  int64
+	inTime  int64
+	dropped int64
+}
+
+// StreamVerdict is what becomes of a frame.
+type StreamVerdict uint8
+
+const (
+	StreamEnters  StreamVerdict = iota // now
+	StreamWaits                        // until its time; see Release
+	StreamDrops                        // by the rule of its stream, or in place of one that waited
+	StreamRefused                      // as many streams are open as were planned for
+)
+
+// Arrive takes a frame of a stream, which it opens where it is not open; last says that no more
+// are to come. It waits until the time that is given, or is dropped; so is the frame that waited
+// before, where the rule says so: that is the second value, nil for none. frame is a value of the driver's to tell them
+// apart, not nil.
+func (s *Streams) Arrive(now Time, r *StreamRules, name string, frame any, last bool) (v StreamVerdict, dropped any, until Time) {
+	of := s.open[name]
+	if of == nil {
+		if of = s.begin(now, r, name); of == nil {
+			return StreamRefused, nil, 0
+		}
+	}
+	of.last, of.ended = now, last
+	of.frames++
+	until = of.next - r.Jitter
+	switch {
+	case of.held == nil && until <= now:
+		of.next = max(of.next, now) + r.period()
+		return StreamEnters, nil, now
+	case of.held == nil:
+		of.held = frame
+		return StreamWaits, nil, until
+	case r.Stale == pipelines.StaleNewest || r.Stale == pipelines.StaleAlternate && !of.spared:
+		of.spared = true
+		of.dropped++
+		return StreamDrops, nil, 0
+	}
+	of.spared = false
+	of.dropped++
+	dropped, of.held = of.held, frame
+	return StreamWaits, dropped, until
+}
+
+// begin opens a stream; nil where there is no room.
+func (s *Streams) begin(now Time, r *StreamRules, name string) *stream {
+	if len(s.open) >= r.Most {
+		s.expire(now, r)
+	}
+	if len(s.open) >= r.Most {
+		return nil
+	}
+	if s.open == nil {
+		s.open = make(map[string]*stream)
+	}
+	of := &stream{next: now, last: now}
+	s.open[name] = of
+	return of
+}
+
+// expire closes streams that are over, the place of each of which is free when its next frame
+// could have come.
+func (s *Streams) expire(now Time, r *StreamRules) {
+	silence := max(silentFor, silentPeriods*r.period())
+	for name, of := range s.open {
+		if of.held == nil && (of.ended && of.next <= now || now-of.last > silence) {
+			delete(s.open, name)
+		}
+	}
+}
+
+// Release takes in a frame that has waited; false where it waits no longer. Its time is the one that
+// Arrive gave.
+func (s *Streams) Release(now Time, r *StreamRules, name string, frame any) bool {
+	of := s.open[name]
+	if of == nil || of.held != frame {
+		return false
+	}
+	of.held = nil
+	of.next = max(of.next, now) + r.period()
+	return true
+}
+
+// Withdraw takes back a frame that waits, since nobody waits for it.
+func (s *Streams) Withdraw(name string, frame any) {
+	if of := s.open[name]; of != nil && of.held == frame {
+		of.held = nil
+	}
+}
+
+// Answer counts a frame that was answered in time.
+func (s *Streams) Answer(name string) {
+	if of := s.open[name]; of != nil {
+		of.inTime++
+	}
+}
+
+// StreamShares are what the streams that are open attain.
+type StreamShares struct {
+	Open, Most    int
+	Worst, Median float64 // share of a stream's frames that were answered in time; 1 without any
+	WorstName     string
+}
+
+// Shares tells of the streams that are open.
+func (s *Streams) Shares(now Time, r *StreamRules) StreamShares {
+	s.expire(now, r)
+	all := StreamShares{Open: len(s.open), Most: r.Most, Worst: 1, Median: 1}
+	var shares []float64
+	for name, of := range s.open {
+		if of.frames == 0 {
+			continue
+		}
+		share := float64(of.inTime) / float64(of.frames)
+		if shares = append(shares, share); share < all.Worst || share == all.Worst && (all.WorstName == "" || name < all.WorstName) {
+			all.Worst, all.WorstName = share, name
+		}
+	}
+	if slices.Sort(shares); len(shares) > 0 {
+		all.Median = shares[(len(shares)-1)/2]
+	}
+	return all
+}
+
+// IsOpen reports whether a stream is open, and when its last frame came.
+func (s *Streams) IsOpen(name string) (last Time, open bool) {
+	if of := s.open[name]; of != nil {
+		return of.last, true
+	}
+	return 0, false
+}

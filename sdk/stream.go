@@ -1,0 +1,78 @@
+package sdk
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/harpagon/harpagon/wire"
+)
+
+// Stream sends the frames of one camera or session to a pipeline with a stream block. Results come
+// in the order of the frames, one for each: a frame that was dropped has an error, like one that
+// failed. Where a gateway is gone, frames go to another.
+//
+// Send and Receive may each be called from one goroutine.
+type Stream struct {
+	client   *Client
+	ctx      context.Context
+	pipeline string
+	frame    wire.Frame
+	answers  chan chan frameAnswer
+	closing  sync.Once
+}
+
+type frameAnswer struct {
+	result *Result
+	err    error
+}
+
+// StreamAhead is how many frames of a Stream may be under way; Send waits then.
+const StreamAhead = 16
+
+// Stream opens a stream of that name, which no other that is open has. ctx is that of all its
+// frames. The gateway takes it in with its first frame, or refuses that with ErrOverloaded where as
+// many streams are open as the pipeline is planned for.
+func (c *Client) Stream(ctx context.Context, pipeline, name string) *Stream {
+	return &Stream{client: c, ctx: ctx, pipeline: pipeline, frame: wire.Frame{Stream: name, First: true}, answers: make(chan chan frameAnswer, StreamAhead)}
+}
+
+// Send sends the next frame. It waits while StreamAhead frames are under way or not received,
+// so that whoever reads results slowly sends slowly, and fails where the stream's context has ended.
+func (s *Stream) Send(inputs Inputs, options ...InferOption) error {
+	frame := s.frame
+	s.frame.First = false
+	done := make(chan frameAnswer, 1)
+	select {
+	case s.answers <- done:
+	case <-s.ctx.Done():
+		return typed(s.ctx.Err())
+	}
+	go func() {
+		r, err := s.client.Infer(s.ctx, s.pipeline, inputs, append(options, func(q *wire.InferRequest) { q.Frame = frame })...)
+		done <- frameAnswer{r, err}
+	}()
+	return nil
+}
+
+// SendLast is Send for the last frame of the stream, whose place another may take then. A stream
+// without one keeps its place for ten seconds after its last frame.
+func (s *Stream) SendLast(inputs Inputs, options ...InferOption) error {
+	s.frame.Last = true
+	defer s.Close()
+	return s.Send(inputs, options...)
+}
+
+// Close says that no more frames are sent. Results of those that were can still be received.
+func (s *Stream) Close() { s.closing.Do(func() { close(s.answers) }) }
+
+// Receive waits for the result of the next frame. The error is that of the frame, an *Error, or
+// io.EOF after the result of the last one.
+func (s *Stream) Receive() (*Result, error) {
+	next, ok := <-s.answers
+	if !ok {
+		return nil, io.EOF
+	}
+	a := <-next
+	return a.result, a.err
+}

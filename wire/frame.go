@@ -1,0 +1,43 @@
+package wire
+
+import "strconv"
+
+// Frame says that a request is a frame of a stream, as the sequence parameters of the Open Inference
+// Protocol do. The zero value is no frame.
+type Frame struct {
+	Stream string // its name, at most MaxStreamName long
+	First  bool   // nothing of a stream of that name before counts
+	Last   bool   // no more are to come
+}
+
+// The parameters of a request that is a frame.
+const (
+	SequenceID    = "sequence_id" // a text, or a whole number
+	SequenceStart = "sequence_start"
+	SequenceEnd   = "sequence_end"
+)
+
+// MaxStreamName bounds the name of a stream, in bytes.
+const MaxStreamName = 128
+
+// IsZero reports whether there is none.
+func (f Frame) IsZero() bool { return f == Frame{} }
+
+// Check reports what is wrong with a frame.
+func (f Frame) Check() *Error {
+	switch {
+	case f.Stream == "" && !f.IsZero():
+		return Errorf(CodeInvalid, "", "a frame names its stream: give %s a text or a number other than 0", SequenceID)
+	case len(f.Stream) > MaxStreamName:
+		return Errorf(CodeInvalid, "", "%s has %d bytes, and at most %d are taken", SequenceID, len(f.Stream), MaxStreamName)
+	}
+	return nil
+}
+
+// NumberedStream is the name of the stream of that number; 0 is none.
+func NumberedStream(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
