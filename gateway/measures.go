@@ -41,6 +41,9 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 			of.Items = items
 		}
 	}
+	if streams, ok := g.Streams(name); ok {
+		m.Streams = &streams
+	}
 	g.failures.tell(now, name, m.Modules)
 	if c := p.canary.Load(); c != nil {
 		m.Canary = c.seen(p)

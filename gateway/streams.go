@@ -51,7 +51,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, r *admission.StreamRul
 	case admission.StreamEnters:
 		return name, nil
 	case admission.StreamRefused:
-		return name, wire.Errorf(wire.CodeOverloaded, "", "%d streams are open, as many as are planned for, and 0 more fit; end one, or raise count of the stream block", r.Most)
+		return name, wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", r.Most)
 	case admission.StreamDrops:
 		return name, tooFast(r)
 	}
@@ -99,6 +99,17 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admis
 		p.streams.mu.Unlock()
 	}
 	return answer, failed
+}
+
+// AllStreams are those of every pipeline that has any, by its name.
+func (g *Gateway) AllStreams() map[string]admission.StreamShares {
+	all := map[string]admission.StreamShares{}
+	for name := range *g.pipelines.Load() {
+		if of, ok := g.Streams(name); ok {
+			all[name] = of
+		}
+	}
+	return all
 }
 
 // Streams tells of the streams of a pipeline that are open at this gateway; false where it has none.

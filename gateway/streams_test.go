@@ -43,7 +43,7 @@ func TestOneStreamMoreIsRefused(t *testing.T) {
 			err := send("c", false)
 			require.NotNil(t, err)
 			assert.Equal(t, wire.CodeOverloaded, err.Code)
-			assert.Contains(t, err.Reason, "2 streams are open, as many as are planned for, and 0 more fit")
+			assert.Contains(t, err.Reason, "as many streams are open as are planned for, 2, and 0 more fit")
 			require.NotNil(t, send("", false), "a request of no stream takes a place, too")
 			time.Sleep(100 * ms)
 		}

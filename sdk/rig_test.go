@@ -35,7 +35,7 @@ type system struct {
 
 // start serves a pipeline "p" of one module with an input and an output "x"
 // and "y", both FP32 [2], whose engine needs the duration.
-func start(t testing.TB, duration, slo time.Duration, token string) *system {
+func start(t testing.TB, duration, slo time.Duration, token string, change ...func(*pipelines.Pipeline)) *system {
 	signature := pipelines.Signature{
 		Inputs:  []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{2}}},
 		Outputs: []pipelines.Port{{Name: "y", Datatype: "FP32", Shape: []int64{2}}},
@@ -52,6 +52,9 @@ func start(t testing.TB, duration, slo time.Duration, token string) *system {
 		},
 		Plan:  plan.Plan{Modules: []plan.Module{{Name: "m", Budget: duration, Groups: []plan.Group{{Hardware: "cpu", Batch: 1, Concurrency: 1, Duration: duration, Machines: 1}}}}},
 		Slots: []placement.Slot{{Executor: "m-1", Pipeline: "p", Module: "m", Batch: 1, Duration: duration, Hardware: "cpu", Device: "cpu/0", Host: "h"}},
+	}
+	for _, f := range change {
+		f(&d.Pipeline)
 	}
 	g := gateway.New(gateway.Options{})
 	host := &executors.Host{

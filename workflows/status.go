@@ -187,6 +187,9 @@ func (s Status) Describe() string {
 	if m := s.Measures; m != nil && m.Function == nil {
 		fmt.Fprintf(&b, "\nlast measured: %s requests/s, %s in time, p50 %s, p99 %s\n",
 			quantity.Number(m.Offered), quantity.Percent(m.Attainment), quantity.Duration(m.Latency.P50), quantity.Duration(m.Latency.P99))
+		if m.Streams != nil {
+			fmt.Fprintf(&b, "%s\n", m.Streams.Describe())
+		}
 		for _, one := range m.Members {
 			fmt.Fprintf(&b, "  %s: %s requests/s, %s in time, p50 %s, p99 %s\n", one.Pipeline,
 				quantity.Number(one.Offered), quantity.Percent(one.Attainment), quantity.Duration(one.Latency.P50), quantity.Duration(one.Latency.P99))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
@@ -223,5 +224,46 @@ func (c *trialCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		send(c.compared, float64(seen.Compared))
 		send(c.different, float64(seen.Different))
+	}
+}
+
+// Streams collects how many streams of pipelines are open, and what share of their frames is in
+// time, from what read says at the time. There are no samples of pipelines without any.
+func Streams(read func() map[string]admission.StreamShares) prometheus.Collector {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("harpagon_stream"+name, help, append([]string{"pipeline"}, labels...), nil)
+	}
+	return &streamCollector{
+		read:       read,
+		open:       describe("s_open", "Streams that are open."),
+		planned:    describe("s_planned", "Streams that the pipeline is planned for."),
+		attainment: describe("_attainment_ratio", "Share of a stream's last frames that were answered in time, of the worst stream and of the median.", "of"),
+	}
+}
+
+type streamCollector struct {
+	read                      func() map[string]admission.StreamShares
+	open, planned, attainment *prometheus.Desc
+}
+
+// Describe is part of prometheus.Collector.
+func (c *streamCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.open, c.planned, c.attainment} {
+		to <- d
+	}
+}
+
+// Collect is part of prometheus.Collector.
+func (c *streamCollector) Collect(to chan<- prometheus.Metric) {
+	for name, s := range c.read() {
+		send := func(desc *prometheus.Desc, v float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, append([]string{name}, labels...)...)
+		}
+		send(c.open, float64(s.Open))
+		send(c.planned, float64(s.Most))
+		if s.Open > 0 {
+			send(c.attainment, s.Worst, "worst")
+			send(c.attainment, s.Median, "median")
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/functions"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
@@ -69,6 +70,9 @@ type Measures struct {
 	// Canary is set while another generation of a pipeline answers a share of its
 	// requests, or is sent them as a shadow; what it sees is not part of the rest.
 	Canary *rollout.Seen `json:"canary,omitempty"`
+
+	// Streams are those of a pipeline whose requests are frames; nil for any other.
+	Streams *admission.StreamShares `json:"streams,omitempty"`
 
 	// Tried is what the modules of that generation saw.
 	Tried []ModuleMeasures `json:"tried,omitempty"`
@@ -345,6 +349,13 @@ func add(sum *Measures, m Measures) {
 	case sum.Canary.Generation == m.Canary.Generation:
 		both := sum.Canary.Add(*m.Canary)
 		sum.Canary = &both
+	}
+	switch {
+	case sum.Streams == nil:
+		sum.Streams = m.Streams
+	case m.Streams != nil:
+		both := sum.Streams.Add(*m.Streams)
+		sum.Streams = &both
 	}
 	addModules(&sum.Modules, m.Modules)
 	addModules(&sum.Tried, m.Tried)

@@ -1,10 +1,14 @@
 package admission
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
 // Streams admits streams and their frames at the door of a pipeline. As many streams are open at a
@@ -41,7 +45,6 @@ type stream struct {
 	ended   bool // no more are to come
 	frames  int64
 	inTime  int64
-	dropped int64
 }
 
 // StreamVerdict is what becomes of a frame.
@@ -66,7 +69,9 @@ func (s *Streams) Arrive(now Time, r *StreamRules, name string, frame any, last 
 		}
 	}
 	of.last, of.ended = now, last
-	of.frames++
+	if of.frames++; of.frames > remembered {
+		of.frames, of.inTime = of.frames/2, of.inTime/2
+	}
 	until = of.next - r.Jitter
 	switch {
 	case of.held == nil && until <= now:
@@ -77,11 +82,9 @@ func (s *Streams) Arrive(now Time, r *StreamRules, name string, frame any, last 
 		return StreamWaits, nil, until
 	case r.Stale == pipelines.StaleNewest || r.Stale == pipelines.StaleAlternate && !of.spared:
 		of.spared = true
-		of.dropped++
 		return StreamDrops, nil, 0
 	}
 	of.spared = false
-	of.dropped++
 	dropped, of.held = of.held, frame
 	return StreamWaits, dropped, until
 }
@@ -139,12 +142,38 @@ func (s *Streams) Answer(name string) {
 	}
 }
 
-// StreamShares are what the streams that are open attain.
+// StreamShares are what the streams that are open attain: which share of a stream's frames was
+// answered in time, of the last thousand or so.
 type StreamShares struct {
-	Open, Most    int
-	Worst, Median float64 // share of a stream's frames that were answered in time; 1 without any
-	WorstName     string
+	Open      int     `json:"open"`
+	Most      int     `json:"planned"` // that may be open
+	Worst     float64 `json:"worst_attainment"`
+	WorstName string  `json:"worst,omitempty"`
+	Median    float64 `json:"median_attainment"` // 1 without any, like Worst
 }
+
+// Add is what two doors of one pipeline see, to each of which other streams come.
+func (s StreamShares) Add(other StreamShares) StreamShares {
+	if s.Open == 0 || other.Open > 0 && other.Worst < s.Worst {
+		s.Worst, s.WorstName = other.Worst, other.WorstName
+	}
+	if all := s.Open + other.Open; all > 0 {
+		s.Median = (s.Median*float64(s.Open) + other.Median*float64(other.Open)) / float64(all)
+	}
+	s.Open, s.Most = s.Open+other.Open, max(s.Most, other.Most)
+	return s
+}
+
+// Describe is a line for people.
+func (s StreamShares) Describe() string {
+	if s.Open == 0 {
+		return fmt.Sprintf("streams: none of %d open", s.Most)
+	}
+	return fmt.Sprintf("streams: %d of %d open; of the worst, %s, %s in time, of the median %s", s.Open, s.Most, cmp.Or(strings.TrimLeft(s.WorstName, "\x00"), "-"), quantity.Percent(s.Worst), quantity.Percent(s.Median))
+}
+
+// remembered is how many frames of a stream count at the most; then half of them are forgotten.
+const remembered = 1024
 
 // Shares tells of the streams that are open.
 func (s *Streams) Shares(now Time, r *StreamRules) StreamShares {

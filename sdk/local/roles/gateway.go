@@ -165,7 +165,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		Gateway: gateway.New(o.Gateway), Bytes: o.Gateway.Bytes, Attach: LocalGateway, quit: quit, metrics: collected, seen: seen, traces: traces, written: written,
 		replaced: make(chan struct{}),
 	}
-	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials))
+	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials), metrics.Streams(r.Gateway.AllStreams))
 	collected.Registry().MustRegister(metrics.Promises(func() map[string]autoscale.Broken { return r.promises.broken(r.Gateway.Services()) }))
 	collected.Keep(r.Gateway.ObservedNames)
 	r.front = newFront(r.Gateway)
