@@ -33,7 +33,7 @@ func stages(d *Deps) []stage {
 		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
 		{"Know what it will take:", []*cobra.Command{newDoctorCommand(d), newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newReplayCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
 		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newHistoryCommand(d), newRollbackCommand(d), newDownCommand(d)}},
-		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d)}},
+		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d), newFeedCommand(d)}},
 		{"See it all at once:", []*cobra.Command{newDemoCommand(d)}},
 		{"Run the roles on hosts of their own:", []*cobra.Command{newGatewayCommand(d), newDispatcherCommand(d), newWorkerCommand(d), newControlCommand(d), newTemporalCommand(d)}},
 		{"About this program:", []*cobra.Command{newVersionCommand(d), newSchemaCommand(d)}},
