@@ -30,7 +30,7 @@ func Stales() []string { return []string{StaleOldest, StaleNewest, StaleAlternat
 // Who says when in a period of 1/Rate a stream sends its frames.
 const (
 	PhasesAny    = "any"    // the stream: all of them may send at one instant
-	PhasesChosen = "chosen" // Harpagon, when the stream opens: they are spread over the period
+	PhasesChosen = "chosen" // whoever sends them: they are spread evenly over the period
 )
 
 // StreamPhases are what Stream.Phases may be; the first is the default.
@@ -84,7 +84,7 @@ func (s Stream) Faults() []Fault {
 		add("stale", "Unknown rule", `stale is which frame is dropped where not all can be in time: "oldest", "newest" or "alternate".`+Suggest(s.Stale, Stales()))
 	}
 	if s.Phases != "" && !slices.Contains(StreamPhases(), s.Phases) {
-		add("phases", "Unknown phases", `phases is "any" where streams send when they like, and "chosen" where their sources can be shifted.`+Suggest(s.Phases, StreamPhases()))
+		add("phases", "Unknown phases", `phases is "any" where streams send when they like, and "chosen" where whoever sends spreads them over the period.`+Suggest(s.Phases, StreamPhases()))
 	}
 	return all
 }

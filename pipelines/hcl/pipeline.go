@@ -182,15 +182,22 @@ var streamBlock = block[pipelines.Stream]{
 	kind: "stream",
 	attributes: []attribute[pipelines.Stream]{
 		attr("rate", number, func(s *pipelines.Stream) *float64 { return &s.Rate },
-			`frames per second of one stream`).required(),
+			`frames per second of one stream`).noted("required"),
 		attr("count", integer, func(s *pipelines.Stream) *int { return &s.Count },
-			`streams that are planned for; the pipeline's rate follows: 'rate' of each. One more is refused when it opens`).required(),
+			`streams that are planned for; the pipeline's rate follows: 'rate' of each. One more is refused when it opens`).noted("required"),
 		attr("jitter", duration, func(s *pipelines.Stream) *time.Duration { return &s.Jitter },
 			`how far a frame may come after its pace, such as '"20ms"'; nothing without it`),
 		attr("stale", text, func(s *pipelines.Stream) *string { return &s.Stale },
 			`which frame of a stream is dropped where not all can be in time: '"oldest"' (default), '"newest"', or '"alternate"', every second one`),
 		attr("phases", text, func(s *pipelines.Stream) *string { return &s.Phases },
-			`'"any"' (default) where streams send when they like, so that all may send at one instant; '"chosen"' where their sources can be shifted: each is given its place in the period when it opens, and less capacity is needed`),
+			`'"any"' (default) where streams send when they like, so that all may send at one instant; '"chosen"' where whoever sends spreads them evenly over the period, as 'harpagon feed' does, and less capacity may do. See [streams](streams.md)`),
+	},
+	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, _ *pipelines.Stream) {
+		for _, name := range []string{"rate", "count"} {
+			if attrs[name] == nil {
+				d.place(d.path+"."+name, from.DefRange) // a fault may be that it is missing
+			}
+		}
 	},
 }
 

@@ -37,6 +37,7 @@ type FeedOptions struct {
 	Duration time.Duration
 	Seed     uint64 // of phases
 	Together bool   // all streams send at one instant; else each has a phase that is drawn
+	Spread   bool   // or their phases are spread evenly over a period
 
 	Progress func(Progress) // called about once a second; may be nil
 }
@@ -82,8 +83,12 @@ func Feed(ctx context.Context, o FeedOptions, open func(stream int, name string)
 	for i := range f.fed {
 		f.fed[i].Name = fmt.Sprintf("camera-%d", i+1)
 		phase := time.Duration(0)
-		if !o.Together {
-			phase = time.Duration(rng.Float64() / o.Rate * float64(time.Second))
+		switch period := float64(time.Second) / o.Rate; {
+		case o.Together:
+		case o.Spread:
+			phase = time.Duration(period * float64(i) / float64(o.Streams))
+		default:
+			phase = time.Duration(period * rng.Float64())
 		}
 		all.Go(func() { f.run(ctx, &f.fed[i], phase, open(i, f.fed[i].Name)) })
 	}

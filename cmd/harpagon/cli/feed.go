@@ -39,8 +39,9 @@ place of it, and begins anew at its end. With --source URL, such as
 rtsp://camera/1, all streams send the latest frame. Without it frames are random, or
 what --input says.
 
-Streams send when they like: each has a phase that is drawn. With --together all send
-at one instant, which is the worst that a plan counts on.`,
+Streams send when they like: each has a phase that is drawn, or, where the stream block
+says phases = "chosen", its place in the period. With --together all send at one
+instant, which is the worst that a plan counts on.`,
 		Example: `  harpagon feed crossing --streams 40 --duration 1m
   harpagon feed crossing --source examples/streams/street.mp4
   harpagon feed crossing --source rtsp://10.0.0.9/main --streams 4
@@ -81,6 +82,7 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if o.Pipeline, o.SLO = pipeline, m.SLO; o.Rate == 0 {
 		o.Rate = m.FrameRate
 	}
+	o.Spread = m.Spread
 	if o.Streams == 0 {
 		o.Streams = int(math.Round(m.Rate / m.FrameRate))
 	}
