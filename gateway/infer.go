@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -44,6 +45,30 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 		return nil, err
 	}
 	return run()
+}
+
+// streamRules are those of the plan that serves; false where requests are no frames.
+func (gr *deployed) streamRules() (r admission.StreamRules, ok bool) {
+	p := &gr.Deployment.Pipeline
+	if p.Stream.IsZero() {
+		return r, false
+	}
+	return admission.StreamRules{Stream: p.Stream, Most: p.Streams()}, true
+}
+
+// frame runs a request to a pipeline whose requests are frames.
+func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admission.StreamRules, q *wire.InferRequest, arrival dispatch.Time, run func() (*wire.InferResponse, error)) (*wire.InferResponse, error) {
+	deadline := g.deadline(ctx, gr.SLO, arrival)
+	name, err := p.streams.enter(ctx, r, q.Frame, deadline, g.now)
+	if err != nil {
+		g.refuse(ctx, p, gr, nil, q, arrival, err)
+		return nil, err
+	}
+	answer, failed := run()
+	if failed == nil && (deadline == 0 || g.now() <= deadline) {
+		p.streams.answer(name)
+	}
+	return answer, failed
 }
 
 // inferAt runs a request, or the several that it brings, at a pipeline.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -222,4 +223,28 @@ func (c *StatisticsCollector) batch(i BatchInfo) {
 		p.sizes[i.Size] = d
 	}
 	d.add(i.Compute)
+}
+
+// AllStreams are those of every pipeline that has any, by its name.
+func (g *Gateway) AllStreams() map[string]admission.StreamShares {
+	all := map[string]admission.StreamShares{}
+	for name := range *g.pipelines.Load() {
+		if of, ok := g.Streams(name); ok {
+			all[name] = of
+		}
+	}
+	return all
+}
+
+// Streams tells of the streams of a pipeline that are open at this gateway; false where it has none.
+func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
+	p := g.pipeline(name)
+	if p == nil {
+		return admission.StreamShares{}, false
+	}
+	r, ok := p.current.Load().streamRules()
+	if !ok {
+		return admission.StreamShares{}, false
+	}
+	return p.streams.shares(g.now(), &r), true
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -23,26 +24,16 @@ type streams struct {
 // heldFrame is a frame that waits for its time, or for another in its place.
 type heldFrame struct{ dropped chan struct{} }
 
-// streamRules are those of the plan that serves; false where requests are no frames.
-func (gr *deployed) streamRules() (r admission.StreamRules, ok bool) {
-	p := &gr.Deployment.Pipeline
-	if p.Stream.IsZero() {
-		return r, false
-	}
-	return admission.StreamRules{Stream: p.Stream, Most: p.Streams()}, true
-}
-
 // enter waits until a frame may go in, and gives the name under which its stream is open. A request
 // that names no stream is a stream of one frame.
-func (g *Gateway) enter(ctx context.Context, p *pipeline, r *admission.StreamRules, q *wire.InferRequest, deadline dispatch.Time) (name string, err *wire.Error) {
-	name, last := q.Frame.Stream, q.Frame.Last
+func (s *streams) enter(ctx context.Context, r *admission.StreamRules, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (name string, err *wire.Error) {
+	name, last := f.Stream, f.Last
 	if name == "" {
-		name, last = "\x00"+strconv.FormatInt(p.streams.unnamed.Add(1), 10), true // none that a caller can give
+		name, last = "\x00"+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
 	}
 	frame := &heldFrame{make(chan struct{})}
-	s := &p.streams
 	s.mu.Lock()
-	v, before, until := s.of.Arrive(g.now(), r, name, frame, last)
+	v, before, until := s.of.Arrive(clock(), r, name, frame, last)
 	s.mu.Unlock()
 	if before != nil {
 		close(before.(*heldFrame).dropped)
@@ -55,8 +46,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, r *admission.StreamRul
 	case admission.StreamDrops:
 		return name, tooFast(r)
 	}
-	timer := g.timer(until - g.now())
-	defer g.timers.Put(timer)
+	timer := time.NewTimer(until - clock())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -70,7 +60,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, r *admission.StreamRul
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := g.now()
+	now := clock()
 	switch {
 	case !s.of.Release(now, r, name, frame):
 		return name, tooFast(r)
@@ -84,45 +74,16 @@ func tooFast(r *admission.StreamRules) *wire.Error {
 	return wire.Errorf(wire.CodeOverloaded, "", "its stream sends more than the %g frames a second that are planned for; this frame was dropped (stale = %q)", r.Rate, cmp.Or(r.Stale, pipelines.Stales()[0]))
 }
 
-// frame runs a request to a pipeline whose requests are frames.
-func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admission.StreamRules, q *wire.InferRequest, arrival dispatch.Time, run func() (*wire.InferResponse, error)) (*wire.InferResponse, error) {
-	deadline := g.deadline(ctx, gr.SLO, arrival)
-	name, err := g.enter(ctx, p, r, q, deadline)
-	if err != nil {
-		g.refuse(ctx, p, gr, nil, q, arrival, err)
-		return nil, err
-	}
-	answer, failed := run()
-	if failed == nil && (deadline == 0 || g.now() <= deadline) {
-		p.streams.mu.Lock()
-		p.streams.of.Answer(name)
-		p.streams.mu.Unlock()
-	}
-	return answer, failed
+// answer counts a frame that was answered in time.
+func (s *streams) answer(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of.Answer(name)
 }
 
-// AllStreams are those of every pipeline that has any, by its name.
-func (g *Gateway) AllStreams() map[string]admission.StreamShares {
-	all := map[string]admission.StreamShares{}
-	for name := range *g.pipelines.Load() {
-		if of, ok := g.Streams(name); ok {
-			all[name] = of
-		}
-	}
-	return all
-}
-
-// Streams tells of the streams of a pipeline that are open at this gateway; false where it has none.
-func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
-	p := g.pipeline(name)
-	if p == nil {
-		return admission.StreamShares{}, false
-	}
-	r, ok := p.current.Load().streamRules()
-	if !ok {
-		return admission.StreamShares{}, false
-	}
-	p.streams.mu.Lock()
-	defer p.streams.mu.Unlock()
-	return p.streams.of.Shares(g.now(), &r), true
+// shares are what the streams attain.
+func (s *streams) shares(now dispatch.Time, r *admission.StreamRules) admission.StreamShares {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of.Shares(now, r)
 }
