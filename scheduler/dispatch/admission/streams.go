@@ -50,6 +50,7 @@ type stream struct {
 // StreamVerdict is what becomes of a frame.
 type StreamVerdict uint8
 
+// The verdicts.
 const (
 	StreamEnters  StreamVerdict = iota // now
 	StreamWaits                        // until its time; see Release
