@@ -109,8 +109,14 @@ func (h *Host) notice(module, line string) {
 	}
 	h.noticed[module] = true
 	h.mu.Unlock()
-	if !known && h.Notice != nil {
-		h.Notice(line)
+	if !known {
+		h.tell("%s", line)
+	}
+}
+
+func (h *Host) tell(format string, args ...any) {
+	if h.Notice != nil {
+		h.Notice(fmt.Sprintf(format, args...))
 	}
 }
 

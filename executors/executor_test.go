@@ -538,6 +538,58 @@ func TestConcurrencyRunsBatchesSideBySide(t *testing.T) {
 	})
 }
 
+// One of several instances ends while all compute: its batch is answered so that it is computed elsewhere, the others
+// finish theirs and go on, and it comes back.
+func TestOneOfSeveralEndsTheOthersGoOn(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var begun atomic.Int32
+		r.engine.run = func(context.Context, [][]wire.Tensor) error {
+			n := begun.Add(1)
+			time.Sleep(time.Second)
+			if n == 2 {
+				return wire.Errorf(wire.CodeUnavailable, "m", "killed")
+			}
+			return nil
+		}
+		r.engine.load = func(n int) error {
+			if n > 3 {
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		}
+		job := task("e1")
+		job.Concurrency = 3
+		r.start(job, Observer{})
+		r.accept()
+		for range 3 {
+			r.send(vector(2))
+		}
+		away := 0
+		for range 3 {
+			if got := r.result(); got.Away {
+				require.ErrorIs(t, got.Err, wire.ErrUnavailable)
+				away++
+			} else {
+				require.Nil(t, got.Err)
+			}
+		}
+		require.Equal(t, 1, away)
+		begin := time.Now()
+		for range 2 {
+			r.send(vector(2))
+		}
+		for range 2 {
+			require.Nil(t, r.result().Err)
+		}
+		require.Equal(t, time.Second, time.Since(begin), "while one is loaded")
+		r.ready()
+		require.Equal(t, 10*time.Second, time.Since(begin))
+		require.Equal(t, 3, r.engine.open)
+		r.drain()
+		require.NoError(t, <-r.done)
+	})
+}
+
 func TestNameIsTakenOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start(task("e1"), Observer{})

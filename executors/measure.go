@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -80,8 +81,9 @@ func (t MeasureTask) batches() []int {
 //
 // Points in from are taken over as they are; its rounds are gone on with. tell,
 // which may be nil, is told of everything so far after every round, so that an
-// interrupted measurement resumes. Where the device has too little memory for the largest sizes, the others are
-// measured, and Host.Notice is told.
+// interrupted measurement resumes. Where the device has too little memory for the
+// largest sizes, the others are measured; where as many instances as batches are to
+// run at a time cannot be had, fewer are. Host.Notice is told.
 //
 // The inputs are random but fit the signature; an instance that is a Sampler
 // makes its own. While the device also serves, every run takes its turn. Times
@@ -117,10 +119,11 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 	if len(missing) == 0 {
 		return m.Points, nil
 	}
-	for _, n := range t.concurrencies() {
+	most := math.MaxInt // batches larger than that do not fit even with fewer at a time
+	for _, n := range slices.Sorted(slices.Values(t.concurrencies())) {
 		var sizes []int
 		for _, s := range missing {
-			if s.Concurrency == n {
+			if s.Concurrency == n && s.Batch <= most {
 				sizes = append(sizes, s.Batch)
 			}
 		}
@@ -129,12 +132,15 @@ func (h *Host) Measure(ctx context.Context, t MeasureTask, from Measured, tell f
 		}
 		err := m.Run(ctx, n, sizes)
 		for errors.Is(err, wire.ErrOverloaded) && len(sizes)+len(m.Points) > 1 { // what fits serves
-			if h.Notice != nil {
-				h.Notice(fmt.Sprintf("module %q runs no batches of %d on %s: %v", t.Module.Name, sizes[len(sizes)-1], t.Hardware, err))
-			}
+			h.tell("module %q cannot run %s on %s: %v", t.Module.Name, Setting{sizes[len(sizes)-1], n}.Describe(), t.Hardware, err)
+			most = sizes[len(sizes)-1] - 1
 			if sizes, err = sizes[:len(sizes)-1], nil; len(sizes) > 0 {
 				err = m.Run(ctx, n, sizes)
 			}
+		}
+		if err != nil && n > 1 && len(m.Points) > 0 && ctx.Err() == nil { // fewer at a time serve
+			h.tell("module %q cannot run %d batches at a time on %s: %v", t.Module.Name, n, t.Hardware, err)
+			break
 		}
 		if err != nil {
 			return m.Points, fmt.Errorf("executors: measuring module %q on %s with engine %q %w", t.Module.Name, t.Hardware, engine.Name(), err)
@@ -154,6 +160,14 @@ func (t MeasureTask) concurrencies() []int {
 type Setting struct {
 	Batch       int
 	Concurrency int // batches at a time
+}
+
+// Describe is the setting in words, such as "2 batches of 8 at a time".
+func (s Setting) Describe() string {
+	if s.Concurrency > 1 {
+		return fmt.Sprintf("%d batches of %d at a time", s.Concurrency, s.Batch)
+	}
+	return fmt.Sprintf("batches of %d", s.Batch)
 }
 
 // SettingOf is the setting of a point.

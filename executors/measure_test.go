@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,6 +93,61 @@ func TestMeasureBatchesAtATime(t *testing.T) {
 		require.Equal(t, points, again)
 		require.Less(t, r.engine.loads-loads, loads, "what one at a time takes was known")
 	})
+}
+
+// TestMeasureFewerAtATime has a device with memory for so many instances, or for so many requests in all of them.
+func TestMeasureFewerAtATime(t *testing.T) {
+	for name, c := range map[string]struct {
+		instances, requests int
+		gone                bool // an instance that has no memory ends
+		want                []Setting
+		notices             []string
+	}{
+		"three instances": {instances: 3, requests: 100, gone: true, want: []Setting{{1, 1}, {1, 2}, {4, 1}, {4, 2}}, notices: []string{
+			`module "m" cannot run 4 batches at a time on cpu: the child has died`,
+		}},
+		"one instance": {instances: 1, requests: 100, gone: true, want: []Setting{{1, 1}, {4, 1}}, notices: []string{
+			`module "m" cannot run 2 batches at a time on cpu: the child has died`,
+		}},
+		"six requests": {instances: 9, requests: 6, want: []Setting{{1, 1}, {1, 2}, {1, 4}, {4, 1}}, notices: []string{
+			`module "m" cannot run 2 batches of 4 at a time on cpu: overloaded: no memory`,
+		}},
+		"three requests": {instances: 9, requests: 3, want: []Setting{{1, 1}, {1, 2}}, notices: []string{
+			`module "m" cannot run batches of 4 on cpu: overloaded: no memory`,
+			`module "m" cannot run 4 batches of 1 at a time on cpu: overloaded: no memory`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				var notices []string
+				r.host.Notice = func(line string) { notices = append(notices, line) }
+				r.engine.load = func(int) error {
+					switch {
+					case r.engine.open >= c.instances:
+						return errors.New("the child has died")
+					case (r.engine.open+1)*r.engine.last.MaxBatch > c.requests:
+						return wire.Errorf(wire.CodeOverloaded, "", "no memory")
+					}
+					return nil
+				}
+				task := measured(1, 4)
+				task.Concurrency = []int{1, 2, 4}
+				points, err := r.host.Measure(t.Context(), task, Measured{}, nil)
+				require.NoError(t, err)
+				var got []Setting
+				for _, p := range points {
+					got = append(got, SettingOf(p))
+				}
+				require.ElementsMatch(t, c.want, got)
+				require.Len(t, notices, len(c.notices), "%q", notices)
+				for i, want := range c.notices {
+					require.Contains(t, notices[i], want[:strings.Index(want, ":")])
+					require.Contains(t, notices[i], want[strings.LastIndex(want, ":")+2:])
+				}
+				require.Zero(t, r.engine.open)
+			})
+		})
+	}
 }
 
 // What slows the machine down for a while slows all sizes alike, and no size

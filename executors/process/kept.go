@@ -54,16 +54,25 @@ func (k *kept) remove(meant func(*keptInstance) bool) (out []*keptInstance) {
 	return out
 }
 
-// take gives an instance of the model, if one was kept and is well.
-func (k *kept) take(ctx context.Context, m *executors.Model) (in *instance) {
-	for _, one := range k.remove(func(one *keptInstance) bool { return serves(&one.loaded, m) }) {
-		if in == nil && one.server.model.Ready(ctx) == nil {
-			in = one.instance
-			continue
+// take gives an instance of the model, if one was kept and is well. Others are left for who is loaded to run beside it.
+func (k *kept) take(ctx context.Context, m *executors.Model) *instance {
+	for {
+		found := false
+		one := k.remove(func(one *keptInstance) bool {
+			if found || !serves(&one.loaded, m) {
+				return false
+			}
+			found = true
+			return true
+		})
+		if len(one) == 0 {
+			return nil
 		}
-		_ = one.Close()
+		if one[0].server.model.Ready(ctx) == nil {
+			return one[0].instance
+		}
+		_ = one[0].Close()
 	}
-	return in
 }
 
 // free closes all that are kept on a device; false where none were.

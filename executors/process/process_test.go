@@ -381,6 +381,36 @@ func TestWhatWasMeasuredServes(t *testing.T) {
 	require.NoError(t, in.Close())
 }
 
+// TestSeveralThatWereMeasuredServe keeps the instances of batches side by side until as many are loaded.
+func TestSeveralThatWereMeasuredServe(t *testing.T) {
+	e := New(Options{Output: new(printed)})
+	m := model("http")
+	m.Device, m.Module.Content = "gpu/a", []pipelines.File{{Path: "serve.py", Digest: "sha256:1"}}
+	loaded := func(n int) (all []executors.Instance, pids []int64) {
+		for range n {
+			in, err := e.Load(t.Context(), m)
+			require.NoError(t, err)
+			all, pids = append(all, in), append(pids, asked(t, in, 1))
+		}
+		return all, pids
+	}
+	var before []int64
+	for n := 1; n <= 3; n++ {
+		all, pids := loaded(n)
+		require.Subset(t, pids, before)
+		before = pids
+		for _, in := range all {
+			in.(executors.Keeper).Keep()
+		}
+	}
+	all, pids := loaded(2)
+	require.Subset(t, before, pids)
+	for _, in := range all {
+		require.NoError(t, in.Close())
+	}
+	require.True(t, e.(*engine).kept.free("gpu/a"), "the third")
+}
+
 // TestACommandSeesItsGPU tells a command its device, and what it may use of the machine.
 func TestACommandSeesItsGPU(t *testing.T) {
 	m := model("http", 2, 8)

@@ -126,7 +126,7 @@ func TestSizesThatFitAreMeasured(t *testing.T) {
 	require.Equal(t, 4, points[1].Batch)
 	require.Positive(t, points[1].MemoryMiB)
 	require.Len(t, notices, 1)
-	require.Contains(t, notices[0], `module "mod" runs no batches of 8 on cpu: `)
+	require.Contains(t, notices[0], `module "mod" cannot run batches of 8 on cpu: `)
 	require.Contains(t, notices[0], "CUDA out of memory at 8")
 	again, err := h.Measure(t.Context(), task, executors.Measured{Points: points}, nil)
 	require.NoError(t, err)
