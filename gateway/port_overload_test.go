@@ -72,8 +72,14 @@ func BenchmarkGoodput(b *testing.B) {
 func crowded(t testing.TB) (at string, spent func() float64) {
 	before := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-	own := exec.Command(os.Args[0], "-test.run=^TestCrowdedGateway$")
-	own.Env = append(os.Environ(), crowdedEnv+"=1", "GOMAXPROCS=1")
+	return apart(t, "TestCrowdedGateway", crowdedEnv+"=1")
+}
+
+// apart starts a test that is a gateway in a process with one processor, and says where that is and how many seconds of
+// processor it has spent.
+func apart(t testing.TB, test, env string) (at string, spent func() float64) {
+	own := exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	own.Env = append(os.Environ(), env, "GOMAXPROCS=1")
 	in, err := own.StdinPipe()
 	require.NoError(t, err)
 	out, err := own.StdoutPipe()

@@ -35,7 +35,7 @@ import (
 )
 
 // single is a gateway that serves pipeline "p", one module of a vector, on one device.
-func single(t testing.TB, o gateway.Options, elements int64, slo, planned time.Duration, batch int, sleep func(context.Context, time.Duration) error) *gateway.Gateway {
+func single(t testing.TB, o gateway.Options, elements int64, slo, planned time.Duration, batch int, sleep func(context.Context, time.Duration) error, around ...func(executors.Engine) executors.Engine) *gateway.Gateway {
 	port := func(name string) []pipelines.Port {
 		return []pipelines.Port{{Name: name, Datatype: wire.FP32, Shape: []int64{elements}}}
 	}
@@ -53,14 +53,17 @@ func single(t testing.TB, o gateway.Options, elements int64, slo, planned time.D
 		Slots: []placement.Slot{{Executor: "m-1", Pipeline: "p", Module: "m", Batch: batch, Duration: planned, Hardware: "cpu", Device: device.Name, Host: "h"}},
 	}
 	g := gateway.New(o)
+	engine := emulated.New(emulated.Options{
+		Signatures: func(pipelines.Module) (pipelines.Signature, error) {
+			return pipelines.Signature{Inputs: port("x"), Outputs: port("y")}, nil
+		},
+		Sleep: sleep,
+	})
+	for _, wrap := range around {
+		engine = wrap(engine)
+	}
 	host := &executors.Host{
-		Name: "h", Devices: []placement.Device{device},
-		Engines: []executors.Engine{emulated.New(emulated.Options{
-			Signatures: func(pipelines.Module) (pipelines.Signature, error) {
-				return pipelines.Signature{Inputs: port("x"), Outputs: port("y")}, nil
-			},
-			Sleep: sleep,
-		})},
+		Name: "h", Devices: []placement.Device{device}, Engines: []executors.Engine{engine},
 		Dial: func(context.Context, string) (attach.Stream, error) {
 			ours, theirs := attach.Pipe()
 			go func() { _ = g.Attach(theirs) }()

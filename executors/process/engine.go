@@ -57,6 +57,8 @@ type Options struct {
 	// Supervisor starts a program whose main calls subprocess.Supervise first; empty: this program.
 	Supervisor []string
 
+	Env []string // beside this process's and what every command is told
+
 	// Output gets what commands print, line by line, each with a prefix that
 	// names the module; nil means os.Stderr. Several commands may write at once.
 	Output io.Writer

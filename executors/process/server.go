@@ -62,6 +62,7 @@ func (s *server) says(m executors.Model) subprocess.Command {
 			"PYTHONPATH=" + strings.TrimSuffix(s.folder+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"), string(os.PathListSeparator)),
 		},
 	}
+	c.Env = append(c.Env, s.options.Env...)
 	if gpu := devices.Visible(m.Device); gpu != "" {
 		c.Env = append(c.Env, "CUDA_VISIBLE_DEVICES="+gpu)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -433,7 +434,11 @@ func (m Module) describe(w *tabwriter.Writer) {
 		if g.Items > 0 && g.Deadline == 0 {
 			worst = m.WorstCase
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t\n", name, rate, budget, quantity.Number(g.Machines), g.Hardware,
-			g.Batch, quantity.Duration(g.Duration), quantity.Duration(g.Window), quantity.Duration(worst), cost)
+		batch := strconv.Itoa(g.Batch)
+		if g.Concurrency > 1 {
+			batch += fmt.Sprintf(", %d at a time", g.Concurrency)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, rate, budget, quantity.Number(g.Machines), g.Hardware,
+			batch, quantity.Duration(g.Duration), quantity.Duration(g.Window), quantity.Duration(worst), cost)
 	}
 }

@@ -159,7 +159,7 @@ func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	offer, err := devices.Local(devices.Config{Host: "far", Cores: 1})
 	require.NoError(t, err)
 	w, err := roles.StartWorker(ctx, c, roles.HostOptions{
-		Name: "far", Devices: offer, Engines: system.Engines(nil, nil, nil), Progress: func(s string) { t.Log(s) },
+		Name: "far", Devices: offer, Engines: system.Engines(system.EngineOptions{}), Progress: func(s string) { t.Log(s) },
 		Content: &content.Cache{Dir: t.TempDir(), Stores: []content.Store{store}}, Credentials: proof(),
 	})
 	require.NoError(t, err)

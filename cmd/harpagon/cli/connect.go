@@ -82,7 +82,7 @@ func (s *stateFlag) Fill(doc *pipelines.Document) error {
 	if !ok {
 		return err
 	}
-	return f.Fill(doc, system.Engines(nil, nil, nil))
+	return f.Fill(doc, system.Engines(system.EngineOptions{}))
 }
 
 // LookTime bounds how long a command waits for the system on the state folder.

@@ -42,7 +42,7 @@ version.`,
   harpagon engines --json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			all := reportEngines(system.Engines(nil, nil, nil))
+			all := reportEngines(system.Engines(system.EngineOptions{}))
 			if asJSON {
 				return writeJSON(d.Stdout, map[string]any{"engines": all})
 			}

@@ -18,7 +18,7 @@ import (
 // A folder that keeps what was measured is planned with, whether or not a
 // system runs on it.
 func TestPlanTakesWhatTheStateFolderKeeps(t *testing.T) {
-	engines := system.Engines(nil, nil, nil)
+	engines := system.Engines(system.EngineOptions{})
 	dir, state := t.TempDir(), t.TempDir()
 	file := filepath.Join(dir, "p.hcl")
 	require.NoError(t, os.WriteFile(file, []byte(`hardware "cpu" {

@@ -129,7 +129,7 @@ how far they are off the measurements.`,
 }
 
 func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document) error {
-	engines := system.Engines(nil, nil, nil)
+	engines := system.Engines(system.EngineOptions{})
 	found, err := devices.Local(devices.Config{Host: "local", Cores: 1})
 	if err != nil {
 		return err

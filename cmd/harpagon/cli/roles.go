@@ -89,7 +89,7 @@ the commands that the file names.`,
 func newWorkerCommand(d *Deps) *cobra.Command {
 	var o roles.HostOptions
 	var cores int
-	var gpus bool
+	var gpus, mps bool
 	var kind string
 	var emulate map[string]int
 	var from storeFlag
@@ -119,6 +119,7 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
 	c.Flags().StringVar(&kind, "hardware", "", "`name` of a kind of instance: offer the cores as one device of it, on which an engine computes with as many threads")
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
+	c.Flags().BoolVar(&mps, "mps", false, mpsUsage)
 	c.Flags().StringToIntVar(&emulate, "emulate", nil, "`KIND=N`: offer so many emulated devices of a kind of hardware, and no others; several may be given, with commas or by repeating the flag")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().DurationVar(&o.Notice, "notice", 10*time.Second, "how long to wait, when told to stop, for services to move what they run here")
@@ -130,6 +131,9 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 	from.Register(c, "`address` from which to take models")
 	cache.Register(c)
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
+		if mps && !gpus {
+			return wrongUse(c, errMPS)
+		}
 		store, err := from.Store("", proof)
 		if err != nil {
 			return err
@@ -143,7 +147,17 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 		if len(emulate) > 0 {
 			o.ForceEngine = executors.EngineEmulated
 		}
-		o.Engines, o.Credentials = system.Engines(nil, nil, nil), proof
+		of := system.EngineOptions{}
+		if mps {
+			service, err := devices.StartMPS(ctx, devices.MPSOptions{})
+			if err != nil {
+				return err
+			}
+			defer service.Stop()
+			of.Env, o.Machine = service.Env(), roles.Machine(true)
+			fmt.Fprintln(d.Stderr, service.Describe())
+		}
+		o.Engines, o.Credentials = system.Engines(of), proof
 		o.Memory = gateway.NewBytes(gateway.ByteLimits{Total: requestBytes()})
 		o.Progress = func(line string) { fmt.Fprintln(d.Stderr, line) }
 		fmt.Fprintf(d.Stderr, "worker %s offers %s\n", o.Name, quantity.Count(len(o.Devices), "device"))

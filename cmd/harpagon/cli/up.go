@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +14,10 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/system"
 	"github.com/harpagon/harpagon/workflows/control"
 )
+
+const mpsUsage = "run several processes on a GPU at once by NVIDIA's Multi-Process Service: its daemon, which is started where none is running and ends with this command"
+
+var errMPS = errors.New("--mps is for GPUs; give --gpus, too, or leave it out")
 
 // newUpCommand makes harpagon up.
 func newUpCommand(d *Deps) *cobra.Command {
@@ -41,6 +46,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
 	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
 	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
+	flags.BoolVar(&o.MPS, "mps", false, mpsUsage)
 	planning.Register(c)
 	flags.StringVar(&o.StoreAddr, "store-listen", "", "`address` at which workers elsewhere take models; empty serves none")
 	var fetch fetchFlag
@@ -55,6 +61,9 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.StringVar(&o.Record, "record", "", recordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		d.Settle(c.Context())
+		if o.MPS && !o.GPUs {
+			return wrongUse(c, errMPS)
+		}
 		if err := planning.Check(); err != nil {
 			return err
 		}

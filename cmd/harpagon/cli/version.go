@@ -70,7 +70,7 @@ func reportVersion(d *Deps) versionReport {
 // engineNames are those that are compiled in.
 func engineNames() []string {
 	names := []string{}
-	for _, e := range system.Engines(nil, nil, nil) {
+	for _, e := range system.Engines(system.EngineOptions{}) {
 		if name := e.Name(); name != executors.EngineEmulated {
 			names = append(names, name)
 		}

@@ -50,7 +50,7 @@ type HostOptions struct {
 	MetricsAddr string         // HOST:PORT for Prometheus, on loopback; empty serves none
 
 	ProfileDir string // keeps measured points; empty keeps none
-	Machine    string // kind of machine that profiles hold for; empty means Machine()
+	Machine    string // kind of machine that profiles hold for; empty means Machine(false)
 
 	// Content has the files of modules by their digests; nil takes files where the
 	// declaration names them, as they are when they are loaded.
@@ -112,7 +112,7 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 		o.Dial, loop = over.Dial, over.Loop
 	}
 	if o.Machine == "" {
-		o.Machine = Machine()
+		o.Machine = Machine(false)
 	}
 	host := &executors.Host{Name: o.Name, Devices: o.Devices, Engines: o.Engines, Dial: o.Dial, Loop: loop, ForceEngine: o.ForceEngine, Notice: o.Progress, Content: o.Content, Confine: o.Confine, Memory: o.Memory}
 	if o.GPUs == nil {
@@ -260,9 +260,13 @@ func (t progressReports) RunExecutor(ctx context.Context, task executors.Task, o
 }
 
 // Machine names the kind of machine that the program runs on: profiles
-// measured on one do not hold for another.
-func Machine() string {
-	return strings.Join([]string{runtime.GOOS, runtime.GOARCH, processor(), fmt.Sprintf("%d cores", runtime.NumCPU())}, ", ")
+// measured on one do not hold for another, nor those with MPS without.
+func Machine(mps bool) string {
+	all := []string{runtime.GOOS, runtime.GOARCH, processor(), fmt.Sprintf("%d cores", runtime.NumCPU())}
+	if mps {
+		all = append(all, "MPS")
+	}
+	return strings.Join(all, ", ")
 }
 
 func processor() string {

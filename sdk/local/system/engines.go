@@ -38,26 +38,33 @@ func ChildMain() {
 	}
 }
 
-// Engines are all engines of the project, and those of a program. Networks run in child
-// processes started by command, this program when empty; what they print goes to log.
+// EngineOptions say how engines run.
+type EngineOptions struct {
+	Functions *steps.Registry    // processing steps; nil means the built-in ones
+	Command   []string           // that networks run in as child processes; empty: this program
+	Env       []string           // of these and of commands of users, beside this process's
+	Log       io.Writer          // gets what they print
+	Own       []executors.Engine // of a program
+}
+
+// Engines are all engines of the project, and those of a program.
 // pipelines.Engines says what declarations must know of them.
-func Engines(registry *steps.Registry, command []string, log io.Writer, own ...executors.Engine) []executors.Engine {
-	if registry == nil {
-		registry = steps.Builtin()
+func Engines(o EngineOptions) []executors.Engine {
+	if o.Functions == nil {
+		o.Functions = steps.Builtin()
 	}
-	steps := steps.New(registry)
-	all := []executors.Engine{steps, inChild(gorgonia.New(), command, log)}
+	all := []executors.Engine{steps.New(o.Functions), o.inChild(gorgonia.New())}
 	for _, p := range onnxruntime.Providers() {
-		o := onnxruntime.Options{Provider: p}
-		all = append(all, onnxruntime.InChild(inChild(onnxruntime.New(o), command, log), o))
+		by := onnxruntime.Options{Provider: p}
+		all = append(all, onnxruntime.InChild(o.inChild(onnxruntime.New(by)), by))
 	}
-	all = append(all, remote.New(remote.Options{}), process.New(process.Options{Supervisor: command, Output: log}))
-	all = append(all, own...)
+	all = append(all, remote.New(remote.Options{}), process.New(process.Options{Supervisor: o.Command, Env: o.Env, Output: o.Log}))
+	all = append(all, o.Own...)
 	return append(all, emulated.New(emulated.Options{Signatures: executors.Signatures(all...), Echo: true}))
 }
 
-func inChild(e executors.Engine, command []string, log io.Writer) executors.Engine {
-	return child.New(e.Name(), child.Options{Command: command, Version: e.Version(), Output: log})
+func (o *EngineOptions) inChild(e executors.Engine) executors.Engine {
+	return child.New(e.Name(), child.Options{Command: o.Command, Env: o.Env, Version: e.Version(), Output: o.Log})
 }
 
 // Devices are those of this machine, and one for each kind of hardware that only

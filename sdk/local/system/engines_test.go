@@ -33,7 +33,7 @@ func TestServersAreDevicesOfTheirOwn(t *testing.T) {
 // What declarations must know of engines is said of those that are made here, and of no other.
 func TestTableOfEnginesIsThatOfDeclarations(t *testing.T) {
 	var made, known []string
-	for _, e := range Engines(nil, nil, nil) {
+	for _, e := range Engines(EngineOptions{}) {
 		made = append(made, e.Name())
 	}
 	for _, e := range pipelines.Engines() {

@@ -219,7 +219,7 @@ func (f Folder) Exists() bool {
 func (f Folder) Kept(engines []executors.Engine) activities.Profiles {
 	host := &executors.Host{Engines: engines}
 	return activities.Profiles{
-		Store: activities.ProfileStore{Dir: f.Profiles()}, Machine: roles.Machine(), EngineFor: host.EngineFor,
+		Store: activities.ProfileStore{Dir: f.Profiles()}, Machine: roles.Machine(false), EngineFor: host.EngineFor,
 	}
 }
 

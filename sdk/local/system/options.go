@@ -58,6 +58,7 @@ type Options struct {
 
 	Cores     int                // of this machine to offer; 0 means all
 	GPUs      bool               // offer its NVIDIA GPUs, too
+	MPS       bool               // with NVIDIA's Multi-Process Service; see devices.StartMPS
 	Functions *steps.Registry    // processing steps; nil means the built-in ones
 	Plan      pipelines.Planning // goes before the plan blocks of what is declared
 	MaxShare  float64            // of a device's time to plan with; 0 means placement.DefaultMaxShare

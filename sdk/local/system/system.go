@@ -24,6 +24,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/content"
+	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/internal/subprocess"
@@ -67,6 +68,7 @@ type System struct {
 	worker   *roles.Worker
 	store    *roles.Store // nil where hosts elsewhere are not served
 	engines  *osutil.Log
+	mps      *devices.MPS // nil where it is not asked for
 	client   *sdk.Client
 	say      func(string, ...any)
 	closing  sync.Once
@@ -130,7 +132,15 @@ func (s *System) start(ctx context.Context, o Options) (err error) {
 	if s.engines, err = osutil.OpenLog(s.folder.log("engines")); err != nil {
 		return fmt.Errorf("harpagon: %w", err)
 	}
-	engines := Engines(o.Functions, o.Command, s.engines, o.Engines...)
+	of := EngineOptions{Functions: o.Functions, Command: o.Command, Log: s.engines, Own: o.Engines}
+	if o.MPS {
+		if s.mps, err = devices.StartMPS(ctx, devices.MPSOptions{Supervisor: o.Command, Output: s.engines}); err != nil {
+			return err
+		}
+		of.Env = s.mps.Env()
+		s.say("%s", s.mps.Describe())
+	}
+	engines := Engines(of)
 	var doc pipelines.Document
 	if o.declares() {
 		variables := hcl.LoadOptions{Vars: o.Vars, VarFiles: o.VarFiles, Env: o.Environ}
@@ -190,7 +200,7 @@ func (s *System) startRoles(ctx context.Context, o Options, doc pipelines.Docume
 	s.GatewayURL, s.GatewayGRPC = s.gateway.URL(), s.gateway.GRPC
 	s.client = sdk.NewClient(s.gateway.Gateway)
 	s.worker, err = roles.StartWorker(ctx, c, roles.HostOptions{
-		Name: host, Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe, Memory: s.gateway.Bytes,
+		Name: host, Machine: roles.Machine(o.MPS), Devices: found, Engines: engines, ForceEngine: o.Engine, Dial: s.gateway.Pipe, Memory: s.gateway.Bytes,
 		Content: &content.Cache{Dir: s.folder.Models(), Limit: o.CacheSize}, ProfileDir: s.folder.Profiles(), Progress: func(line string) { s.say("%s", line) },
 	})
 	if err != nil {
@@ -361,6 +371,9 @@ func (s *System) close() error {
 	}
 	if s.temporal != nil {
 		errs = append(errs, s.temporal.close())
+	}
+	if s.mps != nil {
+		s.mps.Stop()
 	}
 	if s.engines != nil {
 		errs = append(errs, s.engines.Close())
