@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -189,6 +191,37 @@ func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 		}
 	}
 	return all
+}
+
+// DescribeMissing names those settings, such as "batches of 16, 32; 4 at a time"; empty for none. Sizes that are missing
+// with fewer at a time are not named again.
+func (t MeasureTask) DescribeMissing(points []pipelines.Point) string {
+	var all []string
+	named := map[int]bool{}
+	levels := t.concurrencies()
+	for i, n := range levels {
+		var sizes []string
+		for _, s := range t.Missing(points) {
+			if s.Concurrency == n && !named[s.Batch] {
+				sizes, named[s.Batch] = append(sizes, strconv.Itoa(s.Batch)), true
+			}
+		}
+		if len(sizes) == 0 {
+			continue
+		}
+		var parts []string
+		if n == 1 || len(named) < len(t.batches()) {
+			parts = append(parts, "batches of "+strings.Join(sizes, ", "))
+		}
+		if n > 1 {
+			parts = append(parts, fmt.Sprintf("%d at a time", n))
+			if i < len(levels)-1 {
+				parts[len(parts)-1] += " or more"
+			}
+		}
+		all = append(all, strings.Join(parts, ", "))
+	}
+	return strings.Join(all, "; ")
 }
 
 // distant is an instance with the way to it.

@@ -101,18 +101,19 @@ func TestMeasureFewerAtATime(t *testing.T) {
 		instances, requests int
 		gone                bool // an instance that has no memory ends
 		want                []Setting
+		missing             string
 		notices             []string
 	}{
-		"three instances": {instances: 3, requests: 100, gone: true, want: []Setting{{1, 1}, {1, 2}, {4, 1}, {4, 2}}, notices: []string{
+		"three instances": {instances: 3, requests: 100, gone: true, want: []Setting{{1, 1}, {1, 2}, {4, 1}, {4, 2}}, missing: "4 at a time", notices: []string{
 			`module "m" cannot run 4 batches at a time on cpu: the child has died`,
 		}},
-		"one instance": {instances: 1, requests: 100, gone: true, want: []Setting{{1, 1}, {4, 1}}, notices: []string{
+		"one instance": {instances: 1, requests: 100, gone: true, want: []Setting{{1, 1}, {4, 1}}, missing: "2 at a time or more", notices: []string{
 			`module "m" cannot run 2 batches at a time on cpu: the child has died`,
 		}},
-		"six requests": {instances: 9, requests: 6, want: []Setting{{1, 1}, {1, 2}, {1, 4}, {4, 1}}, notices: []string{
+		"six requests": {instances: 9, requests: 6, want: []Setting{{1, 1}, {1, 2}, {1, 4}, {4, 1}}, missing: "batches of 4, 2 at a time or more", notices: []string{
 			`module "m" cannot run 2 batches of 4 at a time on cpu: overloaded: no memory`,
 		}},
-		"three requests": {instances: 9, requests: 3, want: []Setting{{1, 1}, {1, 2}}, notices: []string{
+		"three requests": {instances: 9, requests: 3, want: []Setting{{1, 1}, {1, 2}}, missing: "batches of 4; 4 at a time", notices: []string{
 			`module "m" cannot run batches of 4 on cpu: overloaded: no memory`,
 			`module "m" cannot run 4 batches of 1 at a time on cpu: overloaded: no memory`,
 		}},
@@ -145,6 +146,7 @@ func TestMeasureFewerAtATime(t *testing.T) {
 					require.Contains(t, notices[i], want[strings.LastIndex(want, ":")+2:])
 				}
 				require.Zero(t, r.engine.open)
+				require.Equal(t, c.missing, task.DescribeMissing(points))
 			})
 		})
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler"
@@ -92,6 +94,35 @@ func (s *service) replaced() string {
 		s.Serving.Generation, quantity.Money(s.Serving.Plan.CostPerHour()), s.Serving.Plan.Describe())
 }
 
+// unfit are the settings of modules that were measured which nobody could run. Of modules that leave their batch sizes
+// open only programs are told of: models may take fewer.
+func (s *service) unfit() string {
+	p := s.Serving.Spec.Pipeline
+	if p == nil {
+		return ""
+	}
+	var all []string
+	for i := range p.Modules {
+		m := &p.Modules[i]
+		declared := s.Spec.Pipeline.Module(m.Name)
+		if declared == nil || len(declared.Profile.Points) > 0 || len(m.Batches) == 0 && len(m.Command) == 0 {
+			continue
+		}
+		var kinds []string
+		for _, at := range m.Profile.Points {
+			if slices.Contains(kinds, at.Hardware) {
+				continue
+			}
+			kinds = append(kinds, at.Hardware)
+			task := executors.MeasureTask{Module: *m, Hardware: at.Hardware, Concurrency: p.Plan.Concurrencies()}
+			if missing := task.DescribeMissing(m.Profile.Points); missing != "" {
+				all = append(all, fmt.Sprintf("%s on %s: %s", m.Name, at.Hardware, missing))
+			}
+		}
+	}
+	return strings.Join(all, ". ")
+}
+
 func (s *service) status() Status {
 	planning := s.Spec.Planning()
 	st := Status{
@@ -132,6 +163,7 @@ func (s *service) status() Status {
 		st.Broken = s.Detectors.Promise.Broken(p)
 	}
 	st.Void, st.Healed, st.Disturbed = s.slower(), s.healed(), pipelines.Disturbed(all...)
+	st.Unfit = s.unfit()
 	if t := s.Trial; t != nil {
 		st.Trial = &TrialStatus{Seen: t.seen(), Since: t.Since, Update: t.Update}
 	}

@@ -55,6 +55,10 @@ type Status struct {
 	Healed    []Pace `json:",omitempty"`
 	Disturbed string `json:",omitempty"`
 
+	// Unfit says which batch sizes, and how many batches at a time, are not served because
+	// they could not be measured: the device has no memory for them.
+	Unfit string `json:",omitempty"`
+
 	// Arrivals says how requests come where that has long been other than declared,
 	// and Away at which rate where that has lately not been the one planned for.
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
@@ -280,6 +284,9 @@ func (s Status) Remarks() string {
 	}
 	if s.Disturbed != "" {
 		fmt.Fprintf(&b, "%s\n", s.Disturbed)
+	}
+	if s.Unfit != "" {
+		fmt.Fprintf(&b, "not served, because it could not be run as it was measured (for want of memory, or see the log of engines): %s\n", s.Unfit)
 	}
 	if len(s.Transfers) > 0 && !s.slowWays() {
 		fmt.Fprintf(&b, "%s\n", s.ways())
