@@ -64,7 +64,7 @@ func (r *regionInstance) Run(_ context.Context, items [][]wire.Tensor) ([][]wire
 }
 
 // TestGatewayOfPictures is the gateway of BenchmarkPictures, until nobody listens to it. With a path in
-// HARPAGON_TEST_PICTURES it writes a profile of its processor there.
+// picturesEnv it writes a profile of its processor there.
 func TestGatewayOfPictures(t *testing.T) {
 	path := os.Getenv(picturesEnv)
 	if path == "" {
@@ -85,8 +85,8 @@ func TestGatewayOfPictures(t *testing.T) {
 }
 
 // BenchmarkPictures sends pictures of 150 kB over HTTP and gRPC to a gateway in a process of its own, whose engine
-// copies them to a region, and reports the bytes for each second of processor that it spends, and how many seconds of
-// copying that memory once those are: copies counts all that is done on the road as if it were copying.
+// copies them to a region. It reports the bytes for each second of processor time that the gateway spends, and that time
+// as a multiple of copying the picture once, measured in the same run.
 func BenchmarkPictures(b *testing.B) {
 	const callers = 8
 	q := &wire.InferRequest{Pipeline: "p", Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, pictureElements), pictureElements)}}}
