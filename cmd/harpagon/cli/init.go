@@ -85,13 +85,17 @@ func templateFiles() ([]string, error) {
 	return names, err
 }
 
-// writeTemplate refuses to overwrite even a file that came after the check.
 func writeTemplate(folder, name string) error {
 	text, err := template.ReadFile(templateRoot + "/" + filepath.ToSlash(name))
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(folder, name)
+	return writeFresh(filepath.Join(folder, name), text)
+}
+
+// writeFresh writes a file and the folders around it. It refuses to overwrite even one that came
+// after a check.
+func writeFresh(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type stage struct {
 // stages lists every command. A new one is a line here.
 func stages(d *Deps) []stage {
 	return []stage{
-		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newFmtCommand(d), newValidateCommand(d)}},
+		{"Declare a pipeline:", []*cobra.Command{newInitCommand(d), newImportCommand(d), newFmtCommand(d), newValidateCommand(d)}},
 		{"Know what it will take:", []*cobra.Command{newDoctorCommand(d), newEnginesCommand(d), newProfileCommand(d), newPlanCommand(d), newSimulateCommand(d), newReplayCommand(d), newCompareCommand(d), newReproduceCommand(d)}},
 		{"Run it:", []*cobra.Command{newUpCommand(d), newApplyCommand(d), newStatusCommand(d), newExplainCommand(d), newHistoryCommand(d), newRollbackCommand(d), newDownCommand(d)}},
 		{"Use what runs:", []*cobra.Command{newInferCommand(d), newLoadCommand(d), newFeedCommand(d)}},

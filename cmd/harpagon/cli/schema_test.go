@@ -20,6 +20,9 @@ func fitsSchema(t *testing.T, args []string, stdout string) {
 		return
 	}
 	name := args[0]
+	if name == "import" {
+		name += "-" + args[1]
+	}
 	assert.NoError(t, against(t, name, stdout), "harpagon %s: see schemas/%s.json", strings.Join(args, " "), name)
 }
 
