@@ -4,8 +4,9 @@
 //
 // Of service inference.GRPCInferenceService there are ServerLive, ServerReady,
 // ModelReady, ServerMetadata, ModelMetadata and ModelInfer, and of the
-// extensions ModelStreamInfer, ModelStatistics and RepositoryIndex; other calls get
-// the status Unimplemented.
+// extensions ModelStreamInfer, ModelStatistics, ModelConfig and RepositoryIndex.
+// RepositoryModelLoad and RepositoryModelUnload are refused with what to do instead; other
+// calls get the status Unimplemented.
 //
 // Tensors travel raw or as typed contents, see package wire/oip/oipgrpc. The
 // deadline of the call is the request's where it comes before arrival plus
@@ -14,7 +15,9 @@
 // version, ResourceExhausted when overloaded or when a message is beyond the
 // limit, Unavailable when no executor can serve, DeadlineExceeded when the
 // deadline cannot be met, and Unauthenticated without the token. A client that
-// hangs up cancels its request.
+// hangs up cancels its request. An output may be asked for as classes (parameter
+// "classification"); parameters that are not known are refused. Requests may be compressed
+// by gzip; answers are not.
 //
 // By a stream, requests are answered as they are done. Each is let in as if it had a call of its
 // own, and counted from when it has been read: the one that each stream is bringing is not. A

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
@@ -150,6 +151,10 @@ func (a *answer) Put(data *[]byte) {
 // encode makes the message of an answer, which counts as held, or says that there is no
 // room. One that goes by a stream must not be what gRPC would refuse, which would end that.
 func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, streamed bool) (*answer, error) {
+	r, err := oip.Classify(r, call.Classes)
+	if err != nil {
+		return nil, err
+	}
 	var head, framed [headRoom]byte
 	m, err := oipgrpc.Answer(head[:0], r, call.Raw)
 	if err != nil {

@@ -12,11 +12,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip" // requests may come compressed
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -130,6 +132,8 @@ func scopeOf(q any) secure.Scope {
 		return secure.InferAt(q.GetName())
 	case *pb.ModelReadyRequest:
 		return secure.InferAt(q.GetName())
+	case *pb.ModelConfigRequest:
+		return secure.InferAt(q.GetName())
 	case *pb.ServerMetadataRequest:
 		return ""
 	}
@@ -188,7 +192,7 @@ func (s *server) ModelReady(ctx context.Context, q *pb.ModelReadyRequest) (*pb.M
 
 // ServerMetadata tells the program's version and the extensions.
 func (s *server) ServerMetadata(context.Context, *pb.ServerMetadataRequest) (*pb.ServerMetadataResponse, error) {
-	m := &pb.ServerMetadataResponse{Name: "harpagon", Version: s.options.Version, Extensions: []string{"model_repository"}}
+	m := &pb.ServerMetadataResponse{Name: "harpagon", Version: s.options.Version, Extensions: []string{"classification", "model_configuration", "model_repository"}}
 	if m.Version == "" {
 		m.Version = "dev"
 	}
@@ -206,6 +210,25 @@ func (s *server) ModelMetadata(ctx context.Context, q *pb.ModelMetadataRequest) 
 	}
 	_ = grpc.SetHeader(ctx, oipgrpc.EncodeMore(m)) // of use to our own clients only
 	return oipgrpc.EncodeMetadata(m), nil
+}
+
+// ModelConfig tells inputs and outputs as configurations of models do.
+func (s *server) ModelConfig(ctx context.Context, q *pb.ModelConfigRequest) (*pb.ModelConfigResponse, error) {
+	m, err := s.model(ctx, q.GetName(), q.GetVersion())
+	if err != nil {
+		return nil, oipgrpc.EncodeError(err)
+	}
+	return oipgrpc.EncodeConfig(m), nil
+}
+
+// RepositoryModelLoad says what to do instead.
+func (s *server) RepositoryModelLoad(_ context.Context, q *pb.RepositoryModelLoadRequest) (*pb.RepositoryModelLoadResponse, error) {
+	return nil, oipgrpc.EncodeError(oip.Unmanaged("load", q.GetModelName()))
+}
+
+// RepositoryModelUnload says what to do instead.
+func (s *server) RepositoryModelUnload(_ context.Context, q *pb.RepositoryModelUnloadRequest) (*pb.RepositoryModelUnloadResponse, error) {
+	return nil, oipgrpc.EncodeError(oip.Unmanaged("unload", q.GetModelName()))
 }
 
 // RepositoryIndex lists the pipelines. There is one repository, without a name.

@@ -10,16 +10,22 @@
 //	GET  .../ready                            200 when every module has an executor
 //	POST .../infer                            one request
 //	GET  .../stats, /v2/models/stats          what was seen since the start
+//	GET  .../config                           its configuration, as Triton's clients ask for it
 //	POST /v2/repository/index                 names, versions and states
+//	POST /v2/repository/models/{name}/load    refused, and unload, with what to do instead
 //	GET  /metrics                             where Options.Metrics is set
 //
 // Tensors travel as JSON or as binary data, see package wire/oip. The request
-// parameter "timeout", in microseconds, shortens the deadline. Errors are JSON
-// with the protocol's "error" and, beside it, code, stage, budget and elapsed
-// time; the status is 400 for an invalid request, 404 for an unknown pipeline,
-// 413 for a body beyond the limit, 415 for a compressed one, 429 when
-// overloaded, 503 when no executor can serve, and 504 when the deadline cannot
-// be met. A client that hangs up cancels its request, within 0.1 s; so does one that only
+// parameter "timeout", in microseconds, shortens the deadline, and an output's parameter
+// "classification" asks for so many classes in its place; parameters that are not known are
+// refused. Bodies may be compressed by gzip or deflate, and long answers are where
+// Accept-Encoding names one of them.
+//
+// Errors are JSON, of any path, with the protocol's "error" and, beside it, code, stage, budget
+// and elapsed time; the status is 400 for an invalid request, 404 for an unknown pipeline, 405
+// for a method that the path does not have, 413 for a body beyond the limit (once it is
+// decompressed, too), 415 for another coding, 429 when overloaded, 503 when no executor can
+// serve, and 504 when the deadline cannot be met. A client that hangs up cancels its request, within 0.1 s; so does one that only
 // says that it sends no more (half-closed), as with any server of net/http.
 //
 // A request's time runs from when the last of it came to this machine, where the

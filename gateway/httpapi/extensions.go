@@ -5,15 +5,25 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
 
-// extend adds the protocol's extensions for the list of models and statistics.
+// extend adds the protocol's extensions for the list of models, their configurations and
+// statistics.
 func (s *server) extend(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v2/repository/index", s.guard(s.index))
+	for _, what := range []string{"load", "unload"} {
+		mux.HandleFunc("POST /v2/repository/models/{name}/"+what, s.guard(func(w http.ResponseWriter, r *http.Request) {
+			oip.WriteError(w, oip.Unmanaged(what, r.PathValue("name")))
+		}))
+	}
+	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
+		mux.HandleFunc("GET "+model+"/config", s.guardModel(s.config))
+	}
 	if s.options.Statistics == nil {
 		return
 	}
@@ -21,6 +31,37 @@ func (s *server) extend(mux *http.ServeMux) {
 	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
 		mux.HandleFunc("GET "+model+"/stats", s.guard(s.modelStatistics))
 	}
+}
+
+// nowhere answers what no handler of the mux is for: 405 where another method has one, else 404.
+func nowhere(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var others []string
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			asked := *r
+			asked.Method = method
+			if _, pattern := mux.Handler(&asked); pattern != "/" && pattern != "" {
+				others = append(others, method)
+			}
+		}
+		if len(others) == 0 {
+			oip.WriteError(w, wire.Errorf(wire.CodeNotFound, "", "%s is no path of the protocol; models are at /v2/models/NAME", r.URL.Path))
+			return
+		}
+		w.Header().Set("Allow", strings.Join(others, ", "))
+		oip.WriteMethodNotAllowed(w, r, others)
+	}
+}
+
+// config is the configuration of a pipeline as a model.
+func (s *server) config(w http.ResponseWriter, r *http.Request) {
+	m, err := s.model(r)
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	body, err := oip.EncodeConfig(m)
+	oip.WriteHTTP(w, body, err)
 }
 
 type indexJSON struct {

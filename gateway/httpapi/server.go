@@ -65,6 +65,7 @@ func New(b wire.Backend, o Options) http.Handler {
 	mux.HandleFunc("GET /v2/models/{name}/{application}", s.guardModel(s.metadata))
 	mux.HandleFunc("POST /v2/models/{name}/{application}/infer", s.guardModel(s.infer))
 	s.extend(mux)
+	mux.HandleFunc("/", nowhere(mux))
 	if o.Metrics != nil {
 		mux.HandleFunc("GET /metrics", s.guard(Counted(o.Bytes, o.Metrics).ServeHTTP))
 	}
@@ -111,7 +112,7 @@ func (s *server) about(w http.ResponseWriter, _ *http.Request) {
 	if version == "" {
 		version = "dev"
 	}
-	extensions := `"binary_tensor_data","model_repository"`
+	extensions := `"binary_tensor_data","classification","model_configuration","model_repository"`
 	if s.options.Statistics != nil {
 		extensions += `,"statistics"`
 	}
@@ -198,7 +199,7 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call.Request.Pipeline, call.Request.Arrived = modelName(r), caller.Arrived(r)
-	call.Request.Textual = func(output string) bool { return !call.AsBinary(output) }
+	call.Request.Textual = func(output string) bool { return !call.AsBinary(output) && call.Classes[output] == 0 }
 	if r.PathValue("version") != "" {
 		if _, err := s.model(r); err != nil {
 			oip.WriteError(w, err)
@@ -214,7 +215,7 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, err)
 		return
 	}
-	oip.WriteAnswer(w, call, answer, held.Grow)
+	oip.WriteAnswer(w, r, call, answer, held.Grow)
 }
 
 // shutdownTime is what requests under way get when the server stops. The other limits are

@@ -159,7 +159,16 @@ func TestBadRequests(t *testing.T) {
 	}{
 		{"not JSON", "/v2/models/p/infer", "{", nil, 400, "not valid JSON"},
 		{"header", "/v2/models/p/infer", simple, []string{oip.HeaderLength, "x"}, 400, oip.HeaderLength},
-		{"gzip", "/v2/models/p/infer", simple, []string{"Content-Encoding", "gzip"}, 415, "without compression"},
+		{"gzip", "/v2/models/p/infer", simple, []string{"Content-Encoding", "gzip"}, 400, "is not gzip"},
+		{"another coding", "/v2/models/p/infer", simple, []string{"Content-Encoding", "br"}, 415, "gzip, deflate or without compression"},
+		{"parameter", "/v2/models/p/infer", `{"parameters":{"sequence_id":5},` + simple[1:], nil, 400, "sequence_id"},
+		{"input's", "/v2/models/p/infer", `{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2],"parameters":{"scale":2}}]}`, nil, 400, "scale"},
+		{"output's", "/v2/models/p/infer", simple[:len(simple)-1] + `,"outputs":[{"name":"x","parameters":{"shared_memory_region":"r"}}]}`, nil, 400, "shared_memory_region"},
+		{"classes", "/v2/models/p/infer", simple[:len(simple)-1] + `,"outputs":[{"name":"x","parameters":{"classification":-1}}]}`, nil, 400, "how many classes"},
+		{"nowhere", "/v2/nothing", simple, nil, 404, "no path of the protocol"},
+		{"method", "/v2/models/p", simple, nil, 405, "but by GET"},
+		{"load", "/v2/repository/models/p/load", "", nil, 400, "harpagon apply"},
+		{"unload", "/v2/repository/models/p/unload", "{}", nil, 400, "harpagon down p"},
 		{"large", "/v2/models/p/infer", strings.Repeat(" ", 1<<10+1), nil, 413, "at most 1024"},
 		{"version", "/v2/models/p/versions/9/infer", simple, nil, 404, "version 4, not 9"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -81,9 +82,6 @@ type Bounds struct {
 
 // ReadHTTP reads and decodes an inference request.
 func ReadHTTP(w http.ResponseWriter, r *http.Request, o Bounds) (*Call, error) {
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, &statusError{http.StatusUnsupportedMediaType, wire.Errorf(wire.CodeInvalid, "", "the body is encoded as %q; send it without compression", e)}
-	}
 	header, err := ParseHeaderLength(r.Header.Get(HeaderLength))
 	if err != nil {
 		return nil, err
@@ -118,12 +116,20 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 	if whole > 0 {
 		size = min(whole, reserved)
 	}
+	in := http.MaxBytesReader(w, r.Body, o.Most)
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		if err := grow(inflateMemory); err != nil {
+			w.Header().Set("Connection", "close")
+			return nil, err
+		}
+		whole, size = 0, 512
+		in = &inflater{coding: coding, from: in, left: o.Most}
+	}
 	timer := http.NewResponseController(w)
 	if timer.SetReadDeadline(time.Now().Add(listen.BodyTime)) == nil { // not every writer has one
 		defer func() { _ = timer.SetReadDeadline(time.Time{}) }()
 	}
 	buf := make([]byte, 0, size)
-	in := http.MaxBytesReader(w, r.Body, o.Most)
 	for {
 		if len(buf) == cap(buf) {
 			to := int64(2 * cap(buf))
@@ -141,11 +147,13 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 		switch {
 		case err == io.EOF:
 			return buf, nil
-		case errors.As(err, &over):
+		case errors.As(err, &over), errors.Is(err, errInflated):
 			return nil, tooLarge("the body has more than the %d bytes that are accepted", o.Most)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			w.Header().Set("Connection", "close")
 			return nil, &statusError{http.StatusRequestTimeout, wire.Errorf(wire.CodeDeadline, "", "the body has not arrived within %v", listen.BodyTime)}
+		case errors.As(err, new(*statusError)), errors.As(err, new(*wire.Error)):
+			return nil, err
 		case err != nil:
 			return nil, wire.Errorf(wire.CodeCanceled, "", "the body ended early: %v", err)
 		}
@@ -154,7 +162,14 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 
 // WriteAnswer answers an inference request. grow is asked for the memory that the answer
 // takes until it returns, see Bounds.
-func WriteAnswer(w http.ResponseWriter, call *Call, answer *wire.InferResponse, grow func(n int64) error) {
+//
+// It is compressed where the request accepts that, it is worth it, and there is memory for that.
+func WriteAnswer(w http.ResponseWriter, r *http.Request, call *Call, answer *wire.InferResponse, grow func(n int64) error) {
+	answer, err := Classify(answer, call.Classes)
+	if err != nil {
+		WriteError(w, err)
+		return
+	}
 	body, header, err := EncodeResponse(answer, call.AsBinary)
 	if err == nil && grow != nil {
 		err = grow(int64(cap(body)))
@@ -167,6 +182,10 @@ func WriteAnswer(w http.ResponseWriter, call *Call, answer *wire.InferResponse, 
 	if header >= 0 {
 		contentType = ContentBinary
 		w.Header().Set(HeaderLength, strconv.Itoa(header))
+	}
+	if coding := accepted(r, len(body)); coding != "" && (grow == nil || grow(deflateMemory) == nil) {
+		compress(w, coding, contentType, body)
+		return
 	}
 	write(w, http.StatusOK, contentType, body)
 }
@@ -195,6 +214,11 @@ func WriteError(w http.ResponseWriter, err error) {
 		status = special.status
 	}
 	write(w, status, ContentJSON, EncodeError(e))
+}
+
+// WriteMethodNotAllowed answers a request whose path is there for other methods.
+func WriteMethodNotAllowed(w http.ResponseWriter, r *http.Request, others []string) {
+	WriteError(w, &statusError{http.StatusMethodNotAllowed, wire.Errorf(wire.CodeInvalid, "", "%s is not asked by %s, but by %s", r.URL.Path, r.Method, strings.Join(others, " or "))})
 }
 
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {

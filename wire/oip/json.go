@@ -1,6 +1,10 @@
 package oip
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -28,9 +32,78 @@ func HideToken(text, token string) string {
 
 // read is Unmarshal of encoding/json, in less time: that of its second version, told to take what the
 // first one takes.
-func read(raw []byte, into any) error {
-	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
-		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true), jsonv1.MergeWithLegacySemantics(true))
+func read(raw []byte, into any, more ...json.Options) error {
+	return json.Unmarshal(raw, into, append(more, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+		json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true), jsonv1.MergeWithLegacySemantics(true))...)
+}
+
+// readRequest is read for requests, whose parameters must all be known. Other members may be there.
+func readRequest(raw []byte) (j requestJSON, err error) {
+	if err = read(raw, &j, json.RejectUnknownMembers(true)); errors.Is(err, json.ErrUnknownName) {
+		j = requestJSON{}
+		if err = read(raw, &j); err == nil {
+			err = strange(raw)
+		}
+	}
+	return j, err
+}
+
+// parametersJSON are the parameters of a request, whatever they are called.
+type parametersJSON struct {
+	Parameters map[string]jsontext.Value `json:"parameters"`
+	Inputs     []struct {
+		Name       string                    `json:"name"`
+		Parameters map[string]jsontext.Value `json:"parameters"`
+	} `json:"inputs"`
+	Outputs []struct {
+		Name       string                    `json:"name"`
+		Parameters map[string]jsontext.Value `json:"parameters"`
+	} `json:"outputs"`
+}
+
+// strange is the error of a request with a parameter that is not known.
+func strange(raw []byte) error {
+	var j parametersJSON
+	if err := read(raw, &j); err != nil {
+		return err
+	}
+	if err := onlyKnown(j.Parameters, "the request", binaryOutputKey, TimeoutKey); err != nil {
+		return err
+	}
+	for _, in := range j.Inputs {
+		if err := onlyKnown(in.Parameters, fmt.Sprintf("input %q", in.Name), "binary_data_size", "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"); err != nil {
+			return err
+		}
+	}
+	for _, out := range j.Outputs {
+		if err := onlyKnown(out.Parameters, fmt.Sprintf("output %q", out.Name), "binary_data", ClassificationKey); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Names of parameters that requests have over HTTP and gRPC.
+const (
+	TimeoutKey        = "timeout"        // of a request: microseconds
+	ClassificationKey = "classification" // of an output: how many classes
+
+	binaryOutputKey = "binary_data_output"
+)
+
+func onlyKnown(given map[string]jsontext.Value, where string, known ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
+			return UnknownParameter(name, where, known...)
+		}
+	}
+	return nil
+}
+
+// UnknownParameter is the error of a parameter that nothing here heeds: to pass over it would
+// answer something else than was asked for.
+func UnknownParameter(name, where string, known ...string) *wire.Error {
+	return invalid("%s has the parameter %q, which is not known here; take it out. Known are: %s", where, name, strings.Join(known, ", "))
 }
 
 type requestJSON struct {
@@ -55,7 +128,8 @@ type wantedJSON struct {
 }
 
 type wantedParameters struct {
-	Binary *bool `json:"binary_data,omitempty"`
+	Binary  *bool `json:"binary_data,omitempty"`
+	Classes *int  `json:"classification,omitempty"`
 }
 
 type tensorJSON struct {

@@ -90,6 +90,70 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 	return m, nil
 }
 
+// configJSON is the configuration of a model: those fields of the protocol's extension that clients
+// look at. Requests have no batch dimension, as batches are made by the server.
+type configJSON struct {
+	Name     string           `json:"name"`
+	Platform string           `json:"platform"`
+	Backend  string           `json:"backend"`
+	Policy   versionJSON      `json:"version_policy"`
+	MaxBatch int              `json:"max_batch_size"`
+	Inputs   []configPortJSON `json:"input"`
+	Outputs  []configPortJSON `json:"output"`
+	Groups   []string         `json:"instance_group"`
+	File     string           `json:"default_model_filename"`
+}
+
+type versionJSON struct {
+	Latest struct {
+		Versions int `json:"num_versions"`
+	} `json:"latest"`
+}
+
+type configPortJSON struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"data_type"`
+	Dims     []int64 `json:"dims"`
+}
+
+// Backend is what configurations give as the backend.
+const Backend = "harpagon"
+
+// EncodeConfig writes the configuration of a pipeline as a model.
+func EncodeConfig(m *wire.Metadata) ([]byte, error) {
+	c := configJSON{Name: m.Pipeline, Platform: cmp.Or(m.Platform, Platform), Backend: Backend, Inputs: configPorts(m.Inputs), Outputs: configPorts(m.Outputs), Groups: []string{}}
+	c.Policy.Latest.Versions = 1
+	return json.Marshal(c)
+}
+
+func configPorts(ports []pipelines.Port) []configPortJSON {
+	out := make([]configPortJSON, len(ports))
+	for i, p := range ports {
+		out[i] = configPortJSON{Name: p.Name, Datatype: ConfigDatatype(p.Datatype), Dims: append([]int64{}, p.Shape...)}
+	}
+	return out
+}
+
+// ConfigDatatype is a datatype as configurations call it.
+func ConfigDatatype(datatype string) string {
+	switch datatype {
+	case "":
+		return "TYPE_INVALID"
+	case wire.Bytes:
+		return "TYPE_STRING"
+	}
+	return "TYPE_" + datatype
+}
+
+// Unmanaged is why a model is not loaded or unloaded, what is asked for.
+func Unmanaged(what, model string) *wire.Error {
+	way := "harpagon apply PATH, with its declaration"
+	if what == "unload" {
+		way = "harpagon down " + model
+	}
+	return invalid("gateways %s no models: what is served is planned for devices; use %s", what, way)
+}
+
 func applicationsToJSON(all []pipelines.Application) (out []applicationJSON) {
 	for _, a := range all {
 		out = append(out, applicationJSON{Name: a.Name, SLO: int64(a.SLO), Rate: a.Rate})

@@ -2,6 +2,7 @@ package oip
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ type Call struct {
 	Timeout time.Duration     // 0 when none is asked for
 	Binary  bool              // outputs as binary data unless Outputs says otherwise
 	Outputs map[string]bool   // by name, where the request says so: as binary data
+	Classes map[string]int    // by name of an output, how many classes are wanted in its place (see Classify)
 }
 
 // AsBinary reports whether the output is wanted as binary data.
@@ -126,9 +128,13 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 	if err != nil {
 		return nil, err
 	}
-	var j requestJSON
-	if err := read(head, &j); err != nil {
-		return nil, invalid("the request is not valid JSON of the protocol: %v", err)
+	j, err := readRequest(head)
+	if err != nil {
+		var e *wire.Error
+		if !errors.As(err, &e) {
+			e = invalid("the request is not valid JSON of the protocol: %v", err)
+		}
+		return nil, e
 	}
 	c := &Call{Binary: j.Parameters.BinaryOutput}
 	if c.Timeout, err = timeout(j.Parameters.Timeout); err != nil {
@@ -154,6 +160,11 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 				c.Outputs = make(map[string]bool)
 			}
 			c.Outputs[w.Name] = *w.Parameters.Binary
+		}
+		if n := w.Parameters.Classes; n != nil {
+			if c.Classes, err = Want(c.Classes, w.Name, int64(*n)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return c, nil

@@ -178,7 +178,7 @@ func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wir
 		}
 		out.Outputs = append(out.Outputs, wire.NamedTensor{Name: port.Name, Tensor: stacked})
 	}
-	oip.WriteAnswer(w, call, &out, nil)
+	oip.WriteAnswer(w, r, call, &out, nil)
 }
 
 func typed(err error) *wire.Error {

@@ -3,9 +3,9 @@
 // of the public schema (model_config.proto), so that text and messages of either are read by the
 // other. What is left out here is reported by the reader as a field that is not known.
 //
-// Generated code: in this folder, run
+// Generated code: at the root of the repository, run
 //
-//	protoc --go_out=. --go_opt=paths=source_relative modelconfig.proto
+//	protoc --go_out=. --go_opt=paths=source_relative pipelines/triton/modelconfig/modelconfig.proto
 //
 // with protoc-gen-go v1.36.12.
 
@@ -13,7 +13,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        v3.21.12
-// source: modelconfig.proto
+// source: pipelines/triton/modelconfig/modelconfig.proto
 
 package modelconfig
 
@@ -101,11 +101,11 @@ func (x DataType) String() string {
 }
 
 func (DataType) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[0].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[0].Descriptor()
 }
 
 func (DataType) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[0]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[0]
 }
 
 func (x DataType) Number() protoreflect.EnumNumber {
@@ -114,7 +114,7 @@ func (x DataType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DataType.Descriptor instead.
 func (DataType) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{0}
 }
 
 type ModelInput_Format int32
@@ -150,11 +150,11 @@ func (x ModelInput_Format) String() string {
 }
 
 func (ModelInput_Format) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[1].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[1].Descriptor()
 }
 
 func (ModelInput_Format) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[1]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[1]
 }
 
 func (x ModelInput_Format) Number() protoreflect.EnumNumber {
@@ -163,7 +163,7 @@ func (x ModelInput_Format) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelInput_Format.Descriptor instead.
 func (ModelInput_Format) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{2, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{2, 0}
 }
 
 type BatchInput_Kind int32
@@ -208,11 +208,11 @@ func (x BatchInput_Kind) String() string {
 }
 
 func (BatchInput_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[2].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[2].Descriptor()
 }
 
 func (BatchInput_Kind) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[2]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[2]
 }
 
 func (x BatchInput_Kind) Number() protoreflect.EnumNumber {
@@ -221,7 +221,7 @@ func (x BatchInput_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BatchInput_Kind.Descriptor instead.
 func (BatchInput_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{4, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type BatchOutput_Kind int32
@@ -251,11 +251,11 @@ func (x BatchOutput_Kind) String() string {
 }
 
 func (BatchOutput_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[3].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[3].Descriptor()
 }
 
 func (BatchOutput_Kind) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[3]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[3]
 }
 
 func (x BatchOutput_Kind) Number() protoreflect.EnumNumber {
@@ -264,7 +264,7 @@ func (x BatchOutput_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BatchOutput_Kind.Descriptor instead.
 func (BatchOutput_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{5, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{5, 0}
 }
 
 type ModelOptimizationPolicy_ModelPriority int32
@@ -300,11 +300,11 @@ func (x ModelOptimizationPolicy_ModelPriority) String() string {
 }
 
 func (ModelOptimizationPolicy_ModelPriority) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[4].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[4].Descriptor()
 }
 
 func (ModelOptimizationPolicy_ModelPriority) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[4]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[4]
 }
 
 func (x ModelOptimizationPolicy_ModelPriority) Number() protoreflect.EnumNumber {
@@ -313,7 +313,7 @@ func (x ModelOptimizationPolicy_ModelPriority) Number() protoreflect.EnumNumber 
 
 // Deprecated: Use ModelOptimizationPolicy_ModelPriority.Descriptor instead.
 func (ModelOptimizationPolicy_ModelPriority) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 0}
 }
 
 type ModelQueuePolicy_TimeoutAction int32
@@ -346,11 +346,11 @@ func (x ModelQueuePolicy_TimeoutAction) String() string {
 }
 
 func (ModelQueuePolicy_TimeoutAction) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[5].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[5].Descriptor()
 }
 
 func (ModelQueuePolicy_TimeoutAction) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[5]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[5]
 }
 
 func (x ModelQueuePolicy_TimeoutAction) Number() protoreflect.EnumNumber {
@@ -359,7 +359,7 @@ func (x ModelQueuePolicy_TimeoutAction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelQueuePolicy_TimeoutAction.Descriptor instead.
 func (ModelQueuePolicy_TimeoutAction) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{8, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type ModelSequenceBatching_Control_Kind int32
@@ -398,11 +398,11 @@ func (x ModelSequenceBatching_Control_Kind) String() string {
 }
 
 func (ModelSequenceBatching_Control_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[6].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[6].Descriptor()
 }
 
 func (ModelSequenceBatching_Control_Kind) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[6]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[6]
 }
 
 func (x ModelSequenceBatching_Control_Kind) Number() protoreflect.EnumNumber {
@@ -411,7 +411,7 @@ func (x ModelSequenceBatching_Control_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelSequenceBatching_Control_Kind.Descriptor instead.
 func (ModelSequenceBatching_Control_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 0, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 0, 0}
 }
 
 type ModelInstanceGroup_Kind int32
@@ -450,11 +450,11 @@ func (x ModelInstanceGroup_Kind) String() string {
 }
 
 func (ModelInstanceGroup_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[7].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[7].Descriptor()
 }
 
 func (ModelInstanceGroup_Kind) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[7]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[7]
 }
 
 func (x ModelInstanceGroup_Kind) Number() protoreflect.EnumNumber {
@@ -463,7 +463,7 @@ func (x ModelInstanceGroup_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelInstanceGroup_Kind.Descriptor instead.
 func (ModelInstanceGroup_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{13, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{13, 0}
 }
 
 type ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind int32
@@ -493,11 +493,11 @@ func (x ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind) String() string 
 }
 
 func (ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_modelconfig_proto_enumTypes[8].Descriptor()
+	return file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[8].Descriptor()
 }
 
 func (ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind) Type() protoreflect.EnumType {
-	return &file_modelconfig_proto_enumTypes[8]
+	return &file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes[8]
 }
 
 func (x ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind) Number() protoreflect.EnumNumber {
@@ -506,7 +506,7 @@ func (x ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind) Number() protore
 
 // Deprecated: Use ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind.Descriptor instead.
 func (ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind) EnumDescriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{13, 0, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{13, 0, 0}
 }
 
 type ModelConfig struct {
@@ -545,7 +545,7 @@ type ModelConfig struct {
 
 func (x *ModelConfig) Reset() {
 	*x = ModelConfig{}
-	mi := &file_modelconfig_proto_msgTypes[0]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +557,7 @@ func (x *ModelConfig) String() string {
 func (*ModelConfig) ProtoMessage() {}
 
 func (x *ModelConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[0]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +570,7 @@ func (x *ModelConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelConfig.ProtoReflect.Descriptor instead.
 func (*ModelConfig) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ModelConfig) GetName() string {
@@ -792,7 +792,7 @@ type ModelTensorReshape struct {
 
 func (x *ModelTensorReshape) Reset() {
 	*x = ModelTensorReshape{}
-	mi := &file_modelconfig_proto_msgTypes[1]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +804,7 @@ func (x *ModelTensorReshape) String() string {
 func (*ModelTensorReshape) ProtoMessage() {}
 
 func (x *ModelTensorReshape) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[1]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +817,7 @@ func (x *ModelTensorReshape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelTensorReshape.ProtoReflect.Descriptor instead.
 func (*ModelTensorReshape) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{1}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ModelTensorReshape) GetShape() []int64 {
@@ -844,7 +844,7 @@ type ModelInput struct {
 
 func (x *ModelInput) Reset() {
 	*x = ModelInput{}
-	mi := &file_modelconfig_proto_msgTypes[2]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +856,7 @@ func (x *ModelInput) String() string {
 func (*ModelInput) ProtoMessage() {}
 
 func (x *ModelInput) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[2]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +869,7 @@ func (x *ModelInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInput.ProtoReflect.Descriptor instead.
 func (*ModelInput) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{2}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ModelInput) GetName() string {
@@ -950,7 +950,7 @@ type ModelOutput struct {
 
 func (x *ModelOutput) Reset() {
 	*x = ModelOutput{}
-	mi := &file_modelconfig_proto_msgTypes[3]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +962,7 @@ func (x *ModelOutput) String() string {
 func (*ModelOutput) ProtoMessage() {}
 
 func (x *ModelOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[3]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +975,7 @@ func (x *ModelOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOutput.ProtoReflect.Descriptor instead.
 func (*ModelOutput) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{3}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ModelOutput) GetName() string {
@@ -1039,7 +1039,7 @@ type BatchInput struct {
 
 func (x *BatchInput) Reset() {
 	*x = BatchInput{}
-	mi := &file_modelconfig_proto_msgTypes[4]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1051,7 @@ func (x *BatchInput) String() string {
 func (*BatchInput) ProtoMessage() {}
 
 func (x *BatchInput) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[4]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1064,7 @@ func (x *BatchInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchInput.ProtoReflect.Descriptor instead.
 func (*BatchInput) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{4}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BatchInput) GetKind() BatchInput_Kind {
@@ -1106,7 +1106,7 @@ type BatchOutput struct {
 
 func (x *BatchOutput) Reset() {
 	*x = BatchOutput{}
-	mi := &file_modelconfig_proto_msgTypes[5]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1118,7 @@ func (x *BatchOutput) String() string {
 func (*BatchOutput) ProtoMessage() {}
 
 func (x *BatchOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[5]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1131,7 @@ func (x *BatchOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchOutput.ProtoReflect.Descriptor instead.
 func (*BatchOutput) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{5}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BatchOutput) GetTargetName() []string {
@@ -1169,7 +1169,7 @@ type ModelVersionPolicy struct {
 
 func (x *ModelVersionPolicy) Reset() {
 	*x = ModelVersionPolicy{}
-	mi := &file_modelconfig_proto_msgTypes[6]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1181,7 @@ func (x *ModelVersionPolicy) String() string {
 func (*ModelVersionPolicy) ProtoMessage() {}
 
 func (x *ModelVersionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[6]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1194,7 @@ func (x *ModelVersionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{6}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelVersionPolicy) GetPolicyChoice() isModelVersionPolicy_PolicyChoice {
@@ -1269,7 +1269,7 @@ type ModelOptimizationPolicy struct {
 
 func (x *ModelOptimizationPolicy) Reset() {
 	*x = ModelOptimizationPolicy{}
-	mi := &file_modelconfig_proto_msgTypes[7]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1281,7 @@ func (x *ModelOptimizationPolicy) String() string {
 func (*ModelOptimizationPolicy) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[7]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1294,7 @@ func (x *ModelOptimizationPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOptimizationPolicy.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ModelOptimizationPolicy) GetGraph() *ModelOptimizationPolicy_Graph {
@@ -1365,7 +1365,7 @@ type ModelQueuePolicy struct {
 
 func (x *ModelQueuePolicy) Reset() {
 	*x = ModelQueuePolicy{}
-	mi := &file_modelconfig_proto_msgTypes[8]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1377,7 @@ func (x *ModelQueuePolicy) String() string {
 func (*ModelQueuePolicy) ProtoMessage() {}
 
 func (x *ModelQueuePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[8]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1390,7 @@ func (x *ModelQueuePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelQueuePolicy.ProtoReflect.Descriptor instead.
 func (*ModelQueuePolicy) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{8}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelQueuePolicy) GetTimeoutAction() ModelQueuePolicy_TimeoutAction {
@@ -1436,7 +1436,7 @@ type ModelDynamicBatching struct {
 
 func (x *ModelDynamicBatching) Reset() {
 	*x = ModelDynamicBatching{}
-	mi := &file_modelconfig_proto_msgTypes[9]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1448,7 @@ func (x *ModelDynamicBatching) String() string {
 func (*ModelDynamicBatching) ProtoMessage() {}
 
 func (x *ModelDynamicBatching) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[9]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1461,7 @@ func (x *ModelDynamicBatching) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelDynamicBatching.ProtoReflect.Descriptor instead.
 func (*ModelDynamicBatching) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{9}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelDynamicBatching) GetPreferredBatchSize() []int32 {
@@ -1530,7 +1530,7 @@ type ModelSequenceBatching struct {
 
 func (x *ModelSequenceBatching) Reset() {
 	*x = ModelSequenceBatching{}
-	mi := &file_modelconfig_proto_msgTypes[10]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1542,7 @@ func (x *ModelSequenceBatching) String() string {
 func (*ModelSequenceBatching) ProtoMessage() {}
 
 func (x *ModelSequenceBatching) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[10]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1555,7 @@ func (x *ModelSequenceBatching) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSequenceBatching.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ModelSequenceBatching) GetStrategyChoice() isModelSequenceBatching_StrategyChoice {
@@ -1637,7 +1637,7 @@ type ModelEnsembling struct {
 
 func (x *ModelEnsembling) Reset() {
 	*x = ModelEnsembling{}
-	mi := &file_modelconfig_proto_msgTypes[11]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1649,7 @@ func (x *ModelEnsembling) String() string {
 func (*ModelEnsembling) ProtoMessage() {}
 
 func (x *ModelEnsembling) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[11]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1662,7 @@ func (x *ModelEnsembling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelEnsembling.ProtoReflect.Descriptor instead.
 func (*ModelEnsembling) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{11}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ModelEnsembling) GetStep() []*ModelEnsembling_Step {
@@ -1689,7 +1689,7 @@ type ModelRateLimiter struct {
 
 func (x *ModelRateLimiter) Reset() {
 	*x = ModelRateLimiter{}
-	mi := &file_modelconfig_proto_msgTypes[12]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1701,7 @@ func (x *ModelRateLimiter) String() string {
 func (*ModelRateLimiter) ProtoMessage() {}
 
 func (x *ModelRateLimiter) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[12]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1714,7 @@ func (x *ModelRateLimiter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRateLimiter.ProtoReflect.Descriptor instead.
 func (*ModelRateLimiter) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{12}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ModelRateLimiter) GetResources() []*ModelRateLimiter_Resource {
@@ -1748,7 +1748,7 @@ type ModelInstanceGroup struct {
 
 func (x *ModelInstanceGroup) Reset() {
 	*x = ModelInstanceGroup{}
-	mi := &file_modelconfig_proto_msgTypes[13]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1760,7 @@ func (x *ModelInstanceGroup) String() string {
 func (*ModelInstanceGroup) ProtoMessage() {}
 
 func (x *ModelInstanceGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[13]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1773,7 @@ func (x *ModelInstanceGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInstanceGroup.ProtoReflect.Descriptor instead.
 func (*ModelInstanceGroup) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{13}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelInstanceGroup) GetName() string {
@@ -1848,7 +1848,7 @@ type ModelParameter struct {
 
 func (x *ModelParameter) Reset() {
 	*x = ModelParameter{}
-	mi := &file_modelconfig_proto_msgTypes[14]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1860,7 @@ func (x *ModelParameter) String() string {
 func (*ModelParameter) ProtoMessage() {}
 
 func (x *ModelParameter) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[14]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1873,7 @@ func (x *ModelParameter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelParameter.ProtoReflect.Descriptor instead.
 func (*ModelParameter) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{14}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ModelParameter) GetStringValue() string {
@@ -1895,7 +1895,7 @@ type ModelWarmup struct {
 
 func (x *ModelWarmup) Reset() {
 	*x = ModelWarmup{}
-	mi := &file_modelconfig_proto_msgTypes[15]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1907,7 @@ func (x *ModelWarmup) String() string {
 func (*ModelWarmup) ProtoMessage() {}
 
 func (x *ModelWarmup) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[15]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +1920,7 @@ func (x *ModelWarmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelWarmup.ProtoReflect.Descriptor instead.
 func (*ModelWarmup) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{15}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ModelWarmup) GetName() string {
@@ -1960,7 +1960,7 @@ type ModelOperations struct {
 
 func (x *ModelOperations) Reset() {
 	*x = ModelOperations{}
-	mi := &file_modelconfig_proto_msgTypes[16]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +1972,7 @@ func (x *ModelOperations) String() string {
 func (*ModelOperations) ProtoMessage() {}
 
 func (x *ModelOperations) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[16]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +1985,7 @@ func (x *ModelOperations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOperations.ProtoReflect.Descriptor instead.
 func (*ModelOperations) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{16}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ModelOperations) GetOpLibraryFilename() []string {
@@ -2004,7 +2004,7 @@ type ModelTransactionPolicy struct {
 
 func (x *ModelTransactionPolicy) Reset() {
 	*x = ModelTransactionPolicy{}
-	mi := &file_modelconfig_proto_msgTypes[17]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2016,7 @@ func (x *ModelTransactionPolicy) String() string {
 func (*ModelTransactionPolicy) ProtoMessage() {}
 
 func (x *ModelTransactionPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[17]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2029,7 @@ func (x *ModelTransactionPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelTransactionPolicy.ProtoReflect.Descriptor instead.
 func (*ModelTransactionPolicy) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{17}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ModelTransactionPolicy) GetDecoupled() bool {
@@ -2048,7 +2048,7 @@ type ModelRepositoryAgents struct {
 
 func (x *ModelRepositoryAgents) Reset() {
 	*x = ModelRepositoryAgents{}
-	mi := &file_modelconfig_proto_msgTypes[18]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2060,7 @@ func (x *ModelRepositoryAgents) String() string {
 func (*ModelRepositoryAgents) ProtoMessage() {}
 
 func (x *ModelRepositoryAgents) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[18]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2073,7 @@ func (x *ModelRepositoryAgents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRepositoryAgents.ProtoReflect.Descriptor instead.
 func (*ModelRepositoryAgents) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{18}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ModelRepositoryAgents) GetAgents() []*ModelRepositoryAgents_Agent {
@@ -2092,7 +2092,7 @@ type ModelResponseCache struct {
 
 func (x *ModelResponseCache) Reset() {
 	*x = ModelResponseCache{}
-	mi := &file_modelconfig_proto_msgTypes[19]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2104,7 @@ func (x *ModelResponseCache) String() string {
 func (*ModelResponseCache) ProtoMessage() {}
 
 func (x *ModelResponseCache) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[19]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2117,7 @@ func (x *ModelResponseCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelResponseCache.ProtoReflect.Descriptor instead.
 func (*ModelResponseCache) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{19}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ModelResponseCache) GetEnable() bool {
@@ -2136,7 +2136,7 @@ type ModelMetrics struct {
 
 func (x *ModelMetrics) Reset() {
 	*x = ModelMetrics{}
-	mi := &file_modelconfig_proto_msgTypes[20]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2148,7 @@ func (x *ModelMetrics) String() string {
 func (*ModelMetrics) ProtoMessage() {}
 
 func (x *ModelMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[20]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2161,7 @@ func (x *ModelMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelMetrics.ProtoReflect.Descriptor instead.
 func (*ModelMetrics) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{20}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ModelMetrics) GetMetricControl() []*ModelMetrics_MetricControl {
@@ -2180,7 +2180,7 @@ type ModelVersionPolicy_Latest struct {
 
 func (x *ModelVersionPolicy_Latest) Reset() {
 	*x = ModelVersionPolicy_Latest{}
-	mi := &file_modelconfig_proto_msgTypes[24]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2192,7 @@ func (x *ModelVersionPolicy_Latest) String() string {
 func (*ModelVersionPolicy_Latest) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_Latest) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[24]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2205,7 @@ func (x *ModelVersionPolicy_Latest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy_Latest.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy_Latest) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{6, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{6, 0}
 }
 
 func (x *ModelVersionPolicy_Latest) GetNumVersions() uint32 {
@@ -2223,7 +2223,7 @@ type ModelVersionPolicy_All struct {
 
 func (x *ModelVersionPolicy_All) Reset() {
 	*x = ModelVersionPolicy_All{}
-	mi := &file_modelconfig_proto_msgTypes[25]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2235,7 @@ func (x *ModelVersionPolicy_All) String() string {
 func (*ModelVersionPolicy_All) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_All) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[25]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2248,7 @@ func (x *ModelVersionPolicy_All) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy_All.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy_All) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{6, 1}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{6, 1}
 }
 
 type ModelVersionPolicy_Specific struct {
@@ -2260,7 +2260,7 @@ type ModelVersionPolicy_Specific struct {
 
 func (x *ModelVersionPolicy_Specific) Reset() {
 	*x = ModelVersionPolicy_Specific{}
-	mi := &file_modelconfig_proto_msgTypes[26]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2272,7 @@ func (x *ModelVersionPolicy_Specific) String() string {
 func (*ModelVersionPolicy_Specific) ProtoMessage() {}
 
 func (x *ModelVersionPolicy_Specific) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[26]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2285,7 @@ func (x *ModelVersionPolicy_Specific) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelVersionPolicy_Specific.ProtoReflect.Descriptor instead.
 func (*ModelVersionPolicy_Specific) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{6, 2}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{6, 2}
 }
 
 func (x *ModelVersionPolicy_Specific) GetVersions() []int64 {
@@ -2304,7 +2304,7 @@ type ModelOptimizationPolicy_Graph struct {
 
 func (x *ModelOptimizationPolicy_Graph) Reset() {
 	*x = ModelOptimizationPolicy_Graph{}
-	mi := &file_modelconfig_proto_msgTypes[27]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2316,7 @@ func (x *ModelOptimizationPolicy_Graph) String() string {
 func (*ModelOptimizationPolicy_Graph) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_Graph) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[27]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2329,7 @@ func (x *ModelOptimizationPolicy_Graph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOptimizationPolicy_Graph.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_Graph) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 0}
 }
 
 func (x *ModelOptimizationPolicy_Graph) GetLevel() int32 {
@@ -2351,7 +2351,7 @@ type ModelOptimizationPolicy_Cuda struct {
 
 func (x *ModelOptimizationPolicy_Cuda) Reset() {
 	*x = ModelOptimizationPolicy_Cuda{}
-	mi := &file_modelconfig_proto_msgTypes[28]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2363,7 @@ func (x *ModelOptimizationPolicy_Cuda) String() string {
 func (*ModelOptimizationPolicy_Cuda) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_Cuda) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[28]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2376,7 @@ func (x *ModelOptimizationPolicy_Cuda) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOptimizationPolicy_Cuda.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_Cuda) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 1}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 1}
 }
 
 func (x *ModelOptimizationPolicy_Cuda) GetGraphs() bool {
@@ -2417,7 +2417,7 @@ type ModelOptimizationPolicy_ExecutionAccelerators struct {
 
 func (x *ModelOptimizationPolicy_ExecutionAccelerators) Reset() {
 	*x = ModelOptimizationPolicy_ExecutionAccelerators{}
-	mi := &file_modelconfig_proto_msgTypes[29]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2429,7 @@ func (x *ModelOptimizationPolicy_ExecutionAccelerators) String() string {
 func (*ModelOptimizationPolicy_ExecutionAccelerators) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_ExecutionAccelerators) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[29]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2442,7 @@ func (x *ModelOptimizationPolicy_ExecutionAccelerators) ProtoReflect() protorefl
 
 // Deprecated: Use ModelOptimizationPolicy_ExecutionAccelerators.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_ExecutionAccelerators) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 2}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 2}
 }
 
 func (x *ModelOptimizationPolicy_ExecutionAccelerators) GetGpuExecutionAccelerator() []*ModelOptimizationPolicy_ExecutionAccelerators_Accelerator {
@@ -2468,7 +2468,7 @@ type ModelOptimizationPolicy_PinnedMemoryBuffer struct {
 
 func (x *ModelOptimizationPolicy_PinnedMemoryBuffer) Reset() {
 	*x = ModelOptimizationPolicy_PinnedMemoryBuffer{}
-	mi := &file_modelconfig_proto_msgTypes[30]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2480,7 @@ func (x *ModelOptimizationPolicy_PinnedMemoryBuffer) String() string {
 func (*ModelOptimizationPolicy_PinnedMemoryBuffer) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_PinnedMemoryBuffer) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[30]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2493,7 @@ func (x *ModelOptimizationPolicy_PinnedMemoryBuffer) ProtoReflect() protoreflect
 
 // Deprecated: Use ModelOptimizationPolicy_PinnedMemoryBuffer.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_PinnedMemoryBuffer) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 3}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 3}
 }
 
 func (x *ModelOptimizationPolicy_PinnedMemoryBuffer) GetEnable() bool {
@@ -2514,7 +2514,7 @@ type ModelOptimizationPolicy_Cuda_GraphSpec struct {
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec) Reset() {
 	*x = ModelOptimizationPolicy_Cuda_GraphSpec{}
-	mi := &file_modelconfig_proto_msgTypes[31]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2526,7 @@ func (x *ModelOptimizationPolicy_Cuda_GraphSpec) String() string {
 func (*ModelOptimizationPolicy_Cuda_GraphSpec) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[31]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2539,7 @@ func (x *ModelOptimizationPolicy_Cuda_GraphSpec) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ModelOptimizationPolicy_Cuda_GraphSpec.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_Cuda_GraphSpec) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 1, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 1, 0}
 }
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec) GetBatchSize() int32 {
@@ -2572,7 +2572,7 @@ type ModelOptimizationPolicy_Cuda_GraphSpec_Shape struct {
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec_Shape) Reset() {
 	*x = ModelOptimizationPolicy_Cuda_GraphSpec_Shape{}
-	mi := &file_modelconfig_proto_msgTypes[32]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2584,7 @@ func (x *ModelOptimizationPolicy_Cuda_GraphSpec_Shape) String() string {
 func (*ModelOptimizationPolicy_Cuda_GraphSpec_Shape) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec_Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[32]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2597,7 @@ func (x *ModelOptimizationPolicy_Cuda_GraphSpec_Shape) ProtoReflect() protorefle
 
 // Deprecated: Use ModelOptimizationPolicy_Cuda_GraphSpec_Shape.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_Cuda_GraphSpec_Shape) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 1, 0, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 1, 0, 0}
 }
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec_Shape) GetDim() []int64 {
@@ -2617,7 +2617,7 @@ type ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound struct {
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) Reset() {
 	*x = ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound{}
-	mi := &file_modelconfig_proto_msgTypes[33]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2629,7 @@ func (x *ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) String() string {
 func (*ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[33]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2642,7 @@ func (x *ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) ProtoReflect() proto
 
 // Deprecated: Use ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 1, 0, 1}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 1, 0, 1}
 }
 
 func (x *ModelOptimizationPolicy_Cuda_GraphSpec_LowerBound) GetBatchSize() int32 {
@@ -2669,7 +2669,7 @@ type ModelOptimizationPolicy_ExecutionAccelerators_Accelerator struct {
 
 func (x *ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) Reset() {
 	*x = ModelOptimizationPolicy_ExecutionAccelerators_Accelerator{}
-	mi := &file_modelconfig_proto_msgTypes[36]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2681,7 @@ func (x *ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) String() str
 func (*ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) ProtoMessage() {}
 
 func (x *ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[36]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2694,7 @@ func (x *ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) ProtoReflect
 
 // Deprecated: Use ModelOptimizationPolicy_ExecutionAccelerators_Accelerator.ProtoReflect.Descriptor instead.
 func (*ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{7, 2, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{7, 2, 0}
 }
 
 func (x *ModelOptimizationPolicy_ExecutionAccelerators_Accelerator) GetName() string {
@@ -2724,7 +2724,7 @@ type ModelSequenceBatching_Control struct {
 
 func (x *ModelSequenceBatching_Control) Reset() {
 	*x = ModelSequenceBatching_Control{}
-	mi := &file_modelconfig_proto_msgTypes[39]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2736,7 @@ func (x *ModelSequenceBatching_Control) String() string {
 func (*ModelSequenceBatching_Control) ProtoMessage() {}
 
 func (x *ModelSequenceBatching_Control) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[39]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2749,7 @@ func (x *ModelSequenceBatching_Control) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSequenceBatching_Control.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching_Control) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 0}
 }
 
 func (x *ModelSequenceBatching_Control) GetKind() ModelSequenceBatching_Control_Kind {
@@ -2797,7 +2797,7 @@ type ModelSequenceBatching_ControlInput struct {
 
 func (x *ModelSequenceBatching_ControlInput) Reset() {
 	*x = ModelSequenceBatching_ControlInput{}
-	mi := &file_modelconfig_proto_msgTypes[40]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2809,7 @@ func (x *ModelSequenceBatching_ControlInput) String() string {
 func (*ModelSequenceBatching_ControlInput) ProtoMessage() {}
 
 func (x *ModelSequenceBatching_ControlInput) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[40]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2822,7 @@ func (x *ModelSequenceBatching_ControlInput) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ModelSequenceBatching_ControlInput.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching_ControlInput) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 1}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 1}
 }
 
 func (x *ModelSequenceBatching_ControlInput) GetName() string {
@@ -2855,7 +2855,7 @@ type ModelSequenceBatching_InitialState struct {
 
 func (x *ModelSequenceBatching_InitialState) Reset() {
 	*x = ModelSequenceBatching_InitialState{}
-	mi := &file_modelconfig_proto_msgTypes[41]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +2867,7 @@ func (x *ModelSequenceBatching_InitialState) String() string {
 func (*ModelSequenceBatching_InitialState) ProtoMessage() {}
 
 func (x *ModelSequenceBatching_InitialState) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[41]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +2880,7 @@ func (x *ModelSequenceBatching_InitialState) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ModelSequenceBatching_InitialState.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching_InitialState) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 2}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 2}
 }
 
 func (x *ModelSequenceBatching_InitialState) GetDataType() DataType {
@@ -2962,7 +2962,7 @@ type ModelSequenceBatching_State struct {
 
 func (x *ModelSequenceBatching_State) Reset() {
 	*x = ModelSequenceBatching_State{}
-	mi := &file_modelconfig_proto_msgTypes[42]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2974,7 +2974,7 @@ func (x *ModelSequenceBatching_State) String() string {
 func (*ModelSequenceBatching_State) ProtoMessage() {}
 
 func (x *ModelSequenceBatching_State) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[42]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2987,7 +2987,7 @@ func (x *ModelSequenceBatching_State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSequenceBatching_State.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching_State) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 3}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 3}
 }
 
 func (x *ModelSequenceBatching_State) GetInputName() string {
@@ -3049,7 +3049,7 @@ type ModelSequenceBatching_StrategyDirect struct {
 
 func (x *ModelSequenceBatching_StrategyDirect) Reset() {
 	*x = ModelSequenceBatching_StrategyDirect{}
-	mi := &file_modelconfig_proto_msgTypes[43]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3061,7 @@ func (x *ModelSequenceBatching_StrategyDirect) String() string {
 func (*ModelSequenceBatching_StrategyDirect) ProtoMessage() {}
 
 func (x *ModelSequenceBatching_StrategyDirect) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[43]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3074,7 @@ func (x *ModelSequenceBatching_StrategyDirect) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ModelSequenceBatching_StrategyDirect.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching_StrategyDirect) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 4}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 4}
 }
 
 func (x *ModelSequenceBatching_StrategyDirect) GetMaxQueueDelayMicroseconds() uint64 {
@@ -3103,7 +3103,7 @@ type ModelSequenceBatching_StrategyOldest struct {
 
 func (x *ModelSequenceBatching_StrategyOldest) Reset() {
 	*x = ModelSequenceBatching_StrategyOldest{}
-	mi := &file_modelconfig_proto_msgTypes[44]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3115,7 @@ func (x *ModelSequenceBatching_StrategyOldest) String() string {
 func (*ModelSequenceBatching_StrategyOldest) ProtoMessage() {}
 
 func (x *ModelSequenceBatching_StrategyOldest) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[44]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3128,7 @@ func (x *ModelSequenceBatching_StrategyOldest) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ModelSequenceBatching_StrategyOldest.ProtoReflect.Descriptor instead.
 func (*ModelSequenceBatching_StrategyOldest) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{10, 5}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{10, 5}
 }
 
 func (x *ModelSequenceBatching_StrategyOldest) GetMaxCandidateSequences() int32 {
@@ -3172,7 +3172,7 @@ type ModelEnsembling_Step struct {
 
 func (x *ModelEnsembling_Step) Reset() {
 	*x = ModelEnsembling_Step{}
-	mi := &file_modelconfig_proto_msgTypes[45]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3184,7 @@ func (x *ModelEnsembling_Step) String() string {
 func (*ModelEnsembling_Step) ProtoMessage() {}
 
 func (x *ModelEnsembling_Step) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[45]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3197,7 @@ func (x *ModelEnsembling_Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelEnsembling_Step.ProtoReflect.Descriptor instead.
 func (*ModelEnsembling_Step) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{11, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{11, 0}
 }
 
 func (x *ModelEnsembling_Step) GetModelName() string {
@@ -3246,7 +3246,7 @@ type ModelRateLimiter_Resource struct {
 
 func (x *ModelRateLimiter_Resource) Reset() {
 	*x = ModelRateLimiter_Resource{}
-	mi := &file_modelconfig_proto_msgTypes[48]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3258,7 @@ func (x *ModelRateLimiter_Resource) String() string {
 func (*ModelRateLimiter_Resource) ProtoMessage() {}
 
 func (x *ModelRateLimiter_Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[48]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3271,7 @@ func (x *ModelRateLimiter_Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRateLimiter_Resource.ProtoReflect.Descriptor instead.
 func (*ModelRateLimiter_Resource) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{12, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{12, 0}
 }
 
 func (x *ModelRateLimiter_Resource) GetName() string {
@@ -3305,7 +3305,7 @@ type ModelInstanceGroup_SecondaryDevice struct {
 
 func (x *ModelInstanceGroup_SecondaryDevice) Reset() {
 	*x = ModelInstanceGroup_SecondaryDevice{}
-	mi := &file_modelconfig_proto_msgTypes[49]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3317,7 @@ func (x *ModelInstanceGroup_SecondaryDevice) String() string {
 func (*ModelInstanceGroup_SecondaryDevice) ProtoMessage() {}
 
 func (x *ModelInstanceGroup_SecondaryDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[49]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3330,7 @@ func (x *ModelInstanceGroup_SecondaryDevice) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ModelInstanceGroup_SecondaryDevice.ProtoReflect.Descriptor instead.
 func (*ModelInstanceGroup_SecondaryDevice) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{13, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{13, 0}
 }
 
 func (x *ModelInstanceGroup_SecondaryDevice) GetKind() ModelInstanceGroup_SecondaryDevice_SecondaryDeviceKind {
@@ -3363,7 +3363,7 @@ type ModelWarmup_Input struct {
 
 func (x *ModelWarmup_Input) Reset() {
 	*x = ModelWarmup_Input{}
-	mi := &file_modelconfig_proto_msgTypes[50]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3375,7 +3375,7 @@ func (x *ModelWarmup_Input) String() string {
 func (*ModelWarmup_Input) ProtoMessage() {}
 
 func (x *ModelWarmup_Input) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[50]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3388,7 +3388,7 @@ func (x *ModelWarmup_Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelWarmup_Input.ProtoReflect.Descriptor instead.
 func (*ModelWarmup_Input) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{15, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{15, 0}
 }
 
 func (x *ModelWarmup_Input) GetDataType() DataType {
@@ -3471,7 +3471,7 @@ type ModelRepositoryAgents_Agent struct {
 
 func (x *ModelRepositoryAgents_Agent) Reset() {
 	*x = ModelRepositoryAgents_Agent{}
-	mi := &file_modelconfig_proto_msgTypes[52]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3483,7 +3483,7 @@ func (x *ModelRepositoryAgents_Agent) String() string {
 func (*ModelRepositoryAgents_Agent) ProtoMessage() {}
 
 func (x *ModelRepositoryAgents_Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[52]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3496,7 +3496,7 @@ func (x *ModelRepositoryAgents_Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRepositoryAgents_Agent.ProtoReflect.Descriptor instead.
 func (*ModelRepositoryAgents_Agent) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{18, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{18, 0}
 }
 
 func (x *ModelRepositoryAgents_Agent) GetName() string {
@@ -3526,7 +3526,7 @@ type ModelMetrics_MetricControl struct {
 
 func (x *ModelMetrics_MetricControl) Reset() {
 	*x = ModelMetrics_MetricControl{}
-	mi := &file_modelconfig_proto_msgTypes[54]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3538,7 @@ func (x *ModelMetrics_MetricControl) String() string {
 func (*ModelMetrics_MetricControl) ProtoMessage() {}
 
 func (x *ModelMetrics_MetricControl) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[54]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3551,7 @@ func (x *ModelMetrics_MetricControl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelMetrics_MetricControl.ProtoReflect.Descriptor instead.
 func (*ModelMetrics_MetricControl) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{20, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{20, 0}
 }
 
 func (x *ModelMetrics_MetricControl) GetMetricIdentifier() *ModelMetrics_MetricControl_MetricIdentifier {
@@ -3596,7 +3596,7 @@ type ModelMetrics_MetricControl_MetricIdentifier struct {
 
 func (x *ModelMetrics_MetricControl_MetricIdentifier) Reset() {
 	*x = ModelMetrics_MetricControl_MetricIdentifier{}
-	mi := &file_modelconfig_proto_msgTypes[55]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3608,7 +3608,7 @@ func (x *ModelMetrics_MetricControl_MetricIdentifier) String() string {
 func (*ModelMetrics_MetricControl_MetricIdentifier) ProtoMessage() {}
 
 func (x *ModelMetrics_MetricControl_MetricIdentifier) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[55]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3621,7 +3621,7 @@ func (x *ModelMetrics_MetricControl_MetricIdentifier) ProtoReflect() protoreflec
 
 // Deprecated: Use ModelMetrics_MetricControl_MetricIdentifier.ProtoReflect.Descriptor instead.
 func (*ModelMetrics_MetricControl_MetricIdentifier) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{20, 0, 0}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{20, 0, 0}
 }
 
 func (x *ModelMetrics_MetricControl_MetricIdentifier) GetFamily() string {
@@ -3640,7 +3640,7 @@ type ModelMetrics_MetricControl_HistogramOptions struct {
 
 func (x *ModelMetrics_MetricControl_HistogramOptions) Reset() {
 	*x = ModelMetrics_MetricControl_HistogramOptions{}
-	mi := &file_modelconfig_proto_msgTypes[56]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3652,7 @@ func (x *ModelMetrics_MetricControl_HistogramOptions) String() string {
 func (*ModelMetrics_MetricControl_HistogramOptions) ProtoMessage() {}
 
 func (x *ModelMetrics_MetricControl_HistogramOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_modelconfig_proto_msgTypes[56]
+	mi := &file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3665,7 @@ func (x *ModelMetrics_MetricControl_HistogramOptions) ProtoReflect() protoreflec
 
 // Deprecated: Use ModelMetrics_MetricControl_HistogramOptions.ProtoReflect.Descriptor instead.
 func (*ModelMetrics_MetricControl_HistogramOptions) Descriptor() ([]byte, []int) {
-	return file_modelconfig_proto_rawDescGZIP(), []int{20, 0, 1}
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP(), []int{20, 0, 1}
 }
 
 func (x *ModelMetrics_MetricControl_HistogramOptions) GetBuckets() []float64 {
@@ -3675,11 +3675,11 @@ func (x *ModelMetrics_MetricControl_HistogramOptions) GetBuckets() []float64 {
 	return nil
 }
 
-var File_modelconfig_proto protoreflect.FileDescriptor
+var File_pipelines_triton_modelconfig_modelconfig_proto protoreflect.FileDescriptor
 
-const file_modelconfig_proto_rawDesc = "" +
+const file_pipelines_triton_modelconfig_modelconfig_proto_rawDesc = "" +
 	"\n" +
-	"\x11modelconfig.proto\x12\tinference\"\xfc\r\n" +
+	".pipelines/triton/modelconfig/modelconfig.proto\x12\tinference\"\xfc\r\n" +
 	"\vModelConfig\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bplatform\x18\x02 \x01(\tR\bplatform\x12\x18\n" +
@@ -4014,20 +4014,20 @@ const file_modelconfig_proto_rawDesc = "" +
 	"\tTYPE_BF16\x10\x0eB;Z9github.com/harpagon/harpagon/pipelines/triton/modelconfigb\x06proto3"
 
 var (
-	file_modelconfig_proto_rawDescOnce sync.Once
-	file_modelconfig_proto_rawDescData []byte
+	file_pipelines_triton_modelconfig_modelconfig_proto_rawDescOnce sync.Once
+	file_pipelines_triton_modelconfig_modelconfig_proto_rawDescData []byte
 )
 
-func file_modelconfig_proto_rawDescGZIP() []byte {
-	file_modelconfig_proto_rawDescOnce.Do(func() {
-		file_modelconfig_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_modelconfig_proto_rawDesc), len(file_modelconfig_proto_rawDesc)))
+func file_pipelines_triton_modelconfig_modelconfig_proto_rawDescGZIP() []byte {
+	file_pipelines_triton_modelconfig_modelconfig_proto_rawDescOnce.Do(func() {
+		file_pipelines_triton_modelconfig_modelconfig_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_pipelines_triton_modelconfig_modelconfig_proto_rawDesc), len(file_pipelines_triton_modelconfig_modelconfig_proto_rawDesc)))
 	})
-	return file_modelconfig_proto_rawDescData
+	return file_pipelines_triton_modelconfig_modelconfig_proto_rawDescData
 }
 
-var file_modelconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_modelconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
-var file_modelconfig_proto_goTypes = []any{
+var file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_pipelines_triton_modelconfig_modelconfig_proto_goTypes = []any{
 	(DataType)(0),                                               // 0: inference.DataType
 	(ModelInput_Format)(0),                                      // 1: inference.ModelInput.Format
 	(BatchInput_Kind)(0),                                        // 2: inference.BatchInput.Kind
@@ -4095,7 +4095,7 @@ var file_modelconfig_proto_goTypes = []any{
 	(*ModelMetrics_MetricControl_MetricIdentifier)(nil), // 64: inference.ModelMetrics.MetricControl.MetricIdentifier
 	(*ModelMetrics_MetricControl_HistogramOptions)(nil), // 65: inference.ModelMetrics.MetricControl.HistogramOptions
 }
-var file_modelconfig_proto_depIdxs = []int32{
+var file_pipelines_triton_modelconfig_modelconfig_proto_depIdxs = []int32{
 	15, // 0: inference.ModelConfig.version_policy:type_name -> inference.ModelVersionPolicy
 	11, // 1: inference.ModelConfig.input:type_name -> inference.ModelInput
 	12, // 2: inference.ModelConfig.output:type_name -> inference.ModelOutput
@@ -4179,53 +4179,53 @@ var file_modelconfig_proto_depIdxs = []int32{
 	0,  // [0:76] is the sub-list for field type_name
 }
 
-func init() { file_modelconfig_proto_init() }
-func file_modelconfig_proto_init() {
-	if File_modelconfig_proto != nil {
+func init() { file_pipelines_triton_modelconfig_modelconfig_proto_init() }
+func file_pipelines_triton_modelconfig_modelconfig_proto_init() {
+	if File_pipelines_triton_modelconfig_modelconfig_proto != nil {
 		return
 	}
-	file_modelconfig_proto_msgTypes[0].OneofWrappers = []any{
+	file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[0].OneofWrappers = []any{
 		(*ModelConfig_DynamicBatching)(nil),
 		(*ModelConfig_SequenceBatching)(nil),
 		(*ModelConfig_EnsembleScheduling)(nil),
 	}
-	file_modelconfig_proto_msgTypes[6].OneofWrappers = []any{
+	file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[6].OneofWrappers = []any{
 		(*ModelVersionPolicy_Latest_)(nil),
 		(*ModelVersionPolicy_All_)(nil),
 		(*ModelVersionPolicy_Specific_)(nil),
 	}
-	file_modelconfig_proto_msgTypes[10].OneofWrappers = []any{
+	file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[10].OneofWrappers = []any{
 		(*ModelSequenceBatching_Direct)(nil),
 		(*ModelSequenceBatching_Oldest)(nil),
 	}
-	file_modelconfig_proto_msgTypes[41].OneofWrappers = []any{
+	file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[41].OneofWrappers = []any{
 		(*ModelSequenceBatching_InitialState_ZeroData)(nil),
 		(*ModelSequenceBatching_InitialState_DataFile)(nil),
 	}
-	file_modelconfig_proto_msgTypes[50].OneofWrappers = []any{
+	file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[50].OneofWrappers = []any{
 		(*ModelWarmup_Input_ZeroData)(nil),
 		(*ModelWarmup_Input_RandomData)(nil),
 		(*ModelWarmup_Input_InputDataFile)(nil),
 	}
-	file_modelconfig_proto_msgTypes[54].OneofWrappers = []any{
+	file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes[54].OneofWrappers = []any{
 		(*ModelMetrics_MetricControl_HistogramOptions_)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_modelconfig_proto_rawDesc), len(file_modelconfig_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pipelines_triton_modelconfig_modelconfig_proto_rawDesc), len(file_pipelines_triton_modelconfig_modelconfig_proto_rawDesc)),
 			NumEnums:      9,
 			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_modelconfig_proto_goTypes,
-		DependencyIndexes: file_modelconfig_proto_depIdxs,
-		EnumInfos:         file_modelconfig_proto_enumTypes,
-		MessageInfos:      file_modelconfig_proto_msgTypes,
+		GoTypes:           file_pipelines_triton_modelconfig_modelconfig_proto_goTypes,
+		DependencyIndexes: file_pipelines_triton_modelconfig_modelconfig_proto_depIdxs,
+		EnumInfos:         file_pipelines_triton_modelconfig_modelconfig_proto_enumTypes,
+		MessageInfos:      file_pipelines_triton_modelconfig_modelconfig_proto_msgTypes,
 	}.Build()
-	File_modelconfig_proto = out.File
-	file_modelconfig_proto_goTypes = nil
-	file_modelconfig_proto_depIdxs = nil
+	File_pipelines_triton_modelconfig_modelconfig_proto = out.File
+	file_pipelines_triton_modelconfig_modelconfig_proto_goTypes = nil
+	file_pipelines_triton_modelconfig_modelconfig_proto_depIdxs = nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/triton/modelconfig"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -25,7 +27,7 @@ import (
 
 // Names of parameters.
 const (
-	timeoutKey  = "timeout"
+	timeoutKey  = oip.TimeoutKey
 	elapsedTime = "elapsed_ns"
 	stagesKey   = "stages"
 )
@@ -33,11 +35,12 @@ const (
 // Call is a decoded inference request with what else it asks for.
 type Call struct {
 	Request wire.InferRequest
-	Version string        // asked for; empty for any
-	Timeout time.Duration // 0 when none is asked for
-	Raw     bool          // the tensors came raw, so the answer's go raw
-	Number  int64         // by a stream; 0 for none
-	Cancel  int64         // by a stream: the number of a request that this, which is none, takes back
+	Version string         // asked for; empty for any
+	Timeout time.Duration  // 0 when none is asked for
+	Raw     bool           // the tensors came raw, so the answer's go raw
+	Number  int64          // by a stream; 0 for none
+	Cancel  int64          // by a stream: the number of a request that this, which is none, takes back
+	Classes map[string]int // by name of an output, how many classes are wanted in its place (see oip.Classify)
 
 	// Of what Codec has read: the length of the message in bytes, and what is wrong with
 	// it, like DecodeRequest.
@@ -75,6 +78,9 @@ func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 	if c.Request.Frame, err = frameOf(m.GetParameters()); err != nil {
 		return err
 	}
+	if err := onlyKnown(m.GetParameters(), "the request", timeoutKey, numberKey, cancelKey, wire.SequenceID, wire.SequenceStart, wire.SequenceEnd); err != nil {
+		return err
+	}
 	raw := m.GetRawInputContents()
 	if c.Raw && len(raw) != len(m.GetInputs()) {
 		return invalid("there are %d inputs and %d raw_input_contents; give one for each, in order", len(m.GetInputs()), len(raw))
@@ -90,6 +96,9 @@ func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 		if c.Request.Inputs[i], err = tensor("input", i, in, data, c.Raw); err != nil {
 			return err
 		}
+		if err := onlyKnown(in.GetParameters(), fmt.Sprintf("input %q", in.GetName())); err != nil {
+			return err
+		}
 	}
 	for _, out := range m.GetOutputs() {
 		switch {
@@ -99,6 +108,28 @@ func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 			return invalid("output %q is asked for twice", out.GetName())
 		}
 		c.Request.Outputs = append(c.Request.Outputs, out.GetName())
+		if err := onlyKnown(out.GetParameters(), fmt.Sprintf("output %q", out.GetName()), oip.ClassificationKey); err != nil {
+			return err
+		}
+		if p := out.GetParameters()[oip.ClassificationKey]; p != nil {
+			n, whole := p.GetParameterChoice().(*pb.InferParameter_Int64Param)
+			if !whole {
+				n = &pb.InferParameter_Int64Param{Int64Param: -1}
+			}
+			if c.Classes, err = oip.Want(c.Classes, out.GetName(), n.Int64Param); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// onlyKnown refuses parameters that nothing here heeds.
+func onlyKnown(given map[string]*pb.InferParameter, where string, known ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, name) {
+			return oip.UnknownParameter(name, where, known...)
+		}
 	}
 	return nil
 }
@@ -288,6 +319,25 @@ func EncodeMetadata(m *wire.Metadata) *pb.ModelMetadataResponse {
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, oip.Platform),
 		Inputs: encodePorts(m.Inputs), Outputs: encodePorts(m.Outputs),
 	}
+}
+
+// EncodeConfig writes the configuration of a pipeline as a model.
+func EncodeConfig(m *wire.Metadata) *pb.ModelConfigResponse {
+	c := &modelconfig.ModelConfig{
+		Name: m.Pipeline, Platform: cmp.Or(m.Platform, oip.Platform), Backend: oip.Backend,
+		VersionPolicy: &modelconfig.ModelVersionPolicy{PolicyChoice: &modelconfig.ModelVersionPolicy_Latest_{Latest: &modelconfig.ModelVersionPolicy_Latest{NumVersions: 1}}},
+	}
+	for _, p := range m.Inputs {
+		c.Input = append(c.Input, &modelconfig.ModelInput{Name: p.Name, DataType: configDatatype(p.Datatype), Dims: p.Shape})
+	}
+	for _, p := range m.Outputs {
+		c.Output = append(c.Output, &modelconfig.ModelOutput{Name: p.Name, DataType: configDatatype(p.Datatype), Dims: p.Shape})
+	}
+	return &pb.ModelConfigResponse{Config: c}
+}
+
+func configDatatype(datatype string) modelconfig.DataType {
+	return modelconfig.DataType(modelconfig.DataType_value[oip.ConfigDatatype(datatype)])
 }
 
 // decodeMetadata reads what any server tells of a model. Whether it is ready is
