@@ -115,7 +115,7 @@ func (h *Host) infer(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, done.err)
 		return
 	}
-	d.answer(w, call, done.answers)
+	d.answer(w, r, call, done.answers)
 }
 
 // items takes the tensors of a call apart into requests, in the order of the
@@ -164,7 +164,7 @@ func (d *deployed) arrange(named [][]wire.NamedTensor) ([][]wire.Tensor, error) 
 	return items, nil
 }
 
-func (d *deployed) answer(w http.ResponseWriter, call *oip.Call, answers [][]wire.Tensor) {
+func (d *deployed) answer(w http.ResponseWriter, r *http.Request, call *oip.Call, answers [][]wire.Tensor) {
 	out := wire.InferResponse{ID: call.Request.ID, Pipeline: d.bill.Name}
 	for j, port := range d.place.signature.Outputs {
 		rows := make([]wire.Tensor, len(answers))
