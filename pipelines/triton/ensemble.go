@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -211,16 +212,20 @@ func (b *build) single(m *model) {
 	}
 	values := map[string]value{}
 	mapped := map[string]string{}
+	var optional []string
 	for _, in := range n.inputs {
 		at := m.at("input.name")
 		if p := m.find("input.name", in.Name); p != nil {
 			at = &p.at
 		}
 		if n.optional[in.Name] && len(n.inputs) > 1 {
-			b.tell(different, at, "%s: its input %q is optional, and left out; all requests of a pipeline bring the same inputs. Add it to inputs to have it.", m.name, in.Name)
+			optional = append(optional, in.Name)
 			continue
 		}
 		values[in.Name], mapped[in.Name] = b.input(in, at), in.Name
+	}
+	if len(optional) > 0 {
+		b.tell(different, m.at("input.optional"), "%s: optional inputs are left out: %s. All requests of a pipeline bring the same inputs; declare those that yours bring.", m.name, strings.Join(optional, ", "))
 	}
 	out := map[string]string{}
 	for _, o := range n.outputs {
@@ -238,9 +243,9 @@ func (b *build) single(m *model) {
 // clients says what clients send in another shape than to Triton.
 func (b *build) clients(m *model, n network) {
 	if m.MaxBatchSize > 0 {
-		b.tell(different, m.at("max_batch_size"), "%s: a request is one item, and batches are made here: clients leave the batch dimension out ([3, 224, 224] for [1, 3, 224, 224]), and get answers without it.", m.name)
+		b.tell(different, m.at("max_batch_size"), "%s: a request is one item, and batches are made here: clients leave the batch dimension out (one of 1 is taken off), and get answers without it. Several rows are several requests.", m.name)
 	} else if n.batched && m.backend != backendEnsemble {
-		b.tell(different, m.at("input.dims"), "%s: the first dimension is taken as the batch, which is made here: clients leave it out, and get answers without it.", m.name)
+		b.tell(different, m.at("input.dims"), "%s: the first dimension is taken as the batch, which is made here: clients leave it out (one of 1 is taken off), and get answers without it.", m.name)
 	}
 	for _, t := range m.Input {
 		if t.Reshape != nil {
@@ -436,7 +441,7 @@ func (b *build) place(n network, takes, gives map[string]string, values map[stri
 		return
 	}
 	name := free(nameOf(n.name), func(s string) bool { return b.p.Module(s) != nil })
-	m := b.module(n.model, name)
+	m := b.module(n.model, name, takes)
 	m.Unbatched = !n.batched
 	if m.Unbatched {
 		m.Batches = nil

@@ -208,8 +208,9 @@ func (im *importer) relative(path string) string {
 	return rel
 }
 
-// module makes one that computes the model, without its inputs.
-func (im *importer) module(m *model, name string) pipelines.Module {
+// module makes one that computes the model from the tensors that it takes, by the names of its
+// inputs; they are not bound yet.
+func (im *importer) module(m *model, name string, takes map[string]string) pipelines.Module {
 	out := pipelines.Module{Name: name, Fanout: 1, Batches: m.batches(), Hardware: []string{kindCPU}}
 	switch by := im.computed(m); by {
 	case ByFile:
@@ -223,8 +224,8 @@ func (im *importer) module(m *model, name string) pipelines.Module {
 			out.Libraries = append(out.Libraries, library)
 		}
 	case ByProcess:
-		settings := m.name + ".json"
-		im.out.Files[settings] = m.settings()
+		settings := free(name, func(s string) bool { return im.out.Files[s+".json"] != nil }) + ".json"
+		im.out.Files[settings] = m.settings(takes)
 		out.Command = []string{"python3", "-m", "harpagon_engine.triton", "./" + settings, im.relative(m.path)}
 		out.Files = []string{im.relative(m.folder)}
 	default:
@@ -268,10 +269,13 @@ func instead(backend string) string {
 	return "write its code as a class of harpagon_engine (python/README.md): command = [\"python3\", \"./serve.py\"]"
 }
 
-// settings is the model's configuration as its code in Python gets it, with what computes its batches.
-func (m *model) settings() []byte {
+// settings is the model's configuration as its code in Python gets it. What it takes is not optional.
+func (m *model) settings(takes map[string]string) []byte {
 	named := proto.CloneOf(m.ModelConfig)
 	named.Name = m.name
+	for _, in := range named.Input {
+		in.Optional = takes[in.Name] == ""
+	}
 	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true, Indent: " "}.Marshal(named)
 	if err != nil { // cannot happen: it was read of a text
 		return nil

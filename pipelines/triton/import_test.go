@@ -132,6 +132,8 @@ sequence_batching {
   state [ { input_name: "state" output_name: "state_out" data_type: TYPE_FP32 dims: [ 2 ] } ]
 }`,
 		"walk/1/model.onnx":   "",
+		"often/config.pbtxt":  strings.ReplaceAll(strings.ReplaceAll(prepare, "[ 3, 224, 224 ]", "[ 1 ]"), "input [", "input [ { name: \"seed\" data_type: TYPE_INT32 dims: [ 1 ] optional: true },"),
+		"often/1/model.py":    "",
 		"talk/config.pbtxt":   strings.ReplaceAll(prepare, "RAW", "T") + "model_transaction_policy { decoupled: true }\n",
 		"talk/1/model.py":     "",
 		"bare/1/model.onnx":   "",
@@ -207,7 +209,7 @@ func TestWhatIsBroken(t *testing.T) {
 		"no such version":  {replaced("classify/config.pbtxt", "[ 1, 3 ]", "[ 1, 9 ]"), "models/classify/config.pbtxt:5:30: error: No such version: models/classify has no folder 9; it has 1, 3, 4."},
 		"step's version":   {replaced("vision/config.pbtxt", "model_version: -1", "model_version: 7"), "models/vision/config.pbtxt:10:7: error: No such version"},
 		"no steps":         {with("rows/config.pbtxt", `platform: "ensemble"`), "models/rows/config.pbtxt:1:1: error: Ensemble without steps"},
-		"unknown model":    {replaced("vision/config.pbtxt", `"prepare"`, `"prepair"`), `models/vision/config.pbtxt:15:7: error: Unknown model: There is no model "prepair" in models. Did you mean "prepare"?`},
+		"unknown model":    {replaced("vision/config.pbtxt", `"prepare"`, `"preparo"`), `models/vision/config.pbtxt:15:7: error: Unknown model: There is no model "preparo" in models. Did you mean "prepare"?`},
 		"unknown tensor":   {replaced("vision/config.pbtxt", `value: "PICTURE"`, `value: "PICTURES"`), `models/vision/config.pbtxt:16:30: error: Unknown tensor: No input and no step of vision makes "PICTURES". Did you mean "PICTURE"?`},
 		"cycle":            {replaced("vision/config.pbtxt", `value: "PICTURE"`, `value: "scores"`), "models/vision/config.pbtxt:11:32: error: Cycle: The steps of vision wait for each other"},
 		"cycle of two":     {with("u/config.pbtxt", circle("w", "x"), "w/config.pbtxt", circle("u", "x")), "error: Cycle: The ensemble \"u\" is a step of itself"},

@@ -176,7 +176,7 @@ class _Adapter(Model):
             port["dims"] = [int(d) for d in port.get("dims", [])]  # 64-bit numbers are texts in JSON of protocol buffers
         batch = [-1] if self._config.get("max_batch_size", 0) > 0 else []
         self.inputs, self.outputs = (
-            [(p["name"], _datatype(p["data_type"]), batch + p["dims"]) for p in self._config.get(kind, [])]
+            [(p["name"], _datatype(p["data_type"]), batch + p["dims"]) for p in self._config.get(kind, []) if not p.get("optional")]
             for kind in ("input", "output"))
 
     def load(self, path: str, device: str) -> None:

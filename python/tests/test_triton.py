@@ -38,7 +38,8 @@ class TritonPythonModel:
 
 CONFIG = {
     "name": "double", "max_batch_size": 8,
-    "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": ["2"]}, {"name": "names", "data_type": "TYPE_STRING", "dims": ["1"]}],
+    "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": ["2"]}, {"name": "names", "data_type": "TYPE_STRING", "dims": ["1"]},
+              {"name": "seed", "data_type": "TYPE_INT64", "dims": ["1"], "optional": True}],
     "output": [{"name": "y", "data_type": "TYPE_INT32", "dims": ["2"]}, {"name": "greeting", "data_type": "TYPE_STRING", "dims": ["1"]}],
 }
 
