@@ -30,7 +30,7 @@ dynamic_batching { max_queue_delay_microseconds: 100 }
 	write("cars/config.pbtxt", `platform: "ensemble"
 max_batch_size: 8
 input [ { name: "CROP" data_type: TYPE_FP32 dims: [ 3, 24, 24 ] } ]
-output [ { name: "KIND" data_type: TYPE_FP32 dims: [ 3 ] }, { name: "COLOUR" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "KIND" data_type: TYPE_FP32 dims: [ 4 ] }, { name: "COLOUR" data_type: TYPE_FP32 dims: [ 6 ] } ]
 ensemble_scheduling { step [
   { model_name: "vehicle" input_map { key: "crop" value: "CROP" } output_map { key: "scores" value: "KIND" } },
   { model_name: "colour" input_map { key: "crop" value: "CROP" } output_map { key: "scores" value: "COLOUR" } }
