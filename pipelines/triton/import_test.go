@@ -254,6 +254,16 @@ func TestCounterparts(t *testing.T) {
 	}
 }
 
+// TestDeepTexts holds that a text takes time and memory by its length.
+func TestDeepTexts(t *testing.T) {
+	name := strings.Repeat("a", 90)
+	_, diags := parse("config.pbtxt", []byte(strings.Repeat(name+"{", 9000)+strings.Repeat("}", 9000)))
+	require.False(t, diags.HasErrors(), "%v", diags)
+	require.Len(t, diags, 1)
+	_, diags = parse("config.pbtxt", []byte(strings.Repeat(name+"{", 20000)))
+	require.True(t, diags.HasErrors())
+}
+
 func FuzzParse(f *testing.F) {
 	for file, text := range whole() {
 		if filepath.Base(file) == configName {

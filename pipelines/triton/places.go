@@ -127,11 +127,19 @@ func (c *config) step(n int, entry, key string) *hcl.Range {
 	return at
 }
 
+// Bounds of paths, beyond any of the schema: in messages, and in bytes. What is deeper counts to
+// the message around it.
+const (
+	deepest  = 16
+	mostPath = 1 << 10
+)
+
 // walker goes through a text that is sound, and notes where fields stand.
 type walker struct {
 	src          []byte
 	at           int
 	line, column int
+	depth        int // of messages around
 	file         string
 	places       []place
 }
@@ -179,7 +187,10 @@ func (w *walker) message(around string) {
 		}
 		at := w.here()
 		path := w.word()
-		if around != "" {
+		switch {
+		case w.depth > deepest || len(around) > mostPath:
+			path = around
+		case around != "":
 			path = around + "." + path
 		}
 		if c := w.skip(); c != '[' {
@@ -211,7 +222,9 @@ func (w *walker) value(path string, at hcl.Range) {
 	case 0:
 	case '{', '<':
 		w.step()
+		w.depth++
 		w.message(path)
+		w.depth--
 	case '"', '\'':
 		for c := w.skip(); c == '"' || c == '\''; c = w.skip() {
 			w.places[n].value += w.text(c)
