@@ -12,10 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/wire"
 )
 
-func zipped(t *testing.T, coding, text string) string {
+func zipped(t require.TestingT, coding, text string) string {
 	var b bytes.Buffer
 	var w io.WriteCloser = gzip.NewWriter(&b)
 	if coding == "deflate" {
@@ -71,6 +72,18 @@ func TestCompressedBodies(t *testing.T) {
 	}
 	short := post(New(&backend{}, Options{}), "/v2/models/p/infer", simple, "Accept-Encoding", "gzip")
 	require.Empty(t, short.Header().Get("Content-Encoding"), "it is not worth it")
+}
+
+// TestCompressedBodiesCount holds that what is decompressed counts as under way.
+func TestCompressedBodiesCount(t *testing.T) {
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
+	h := New(&backend{}, Options{Bytes: held})
+	w := post(h, "/v2/models/p/infer", zipped(t, "gzip", strings.Repeat(" ", 8<<20)+simple), "Content-Encoding", "gzip")
+	require.Equal(t, 429, w.Code, w.Body)
+	require.Zero(t, held.Now())
+	w = post(h, "/v2/models/p/infer", zipped(t, "gzip", simple), "Content-Encoding", "gzip")
+	require.Equal(t, 200, w.Code, w.Body)
+	require.Zero(t, held.Now())
 }
 
 func TestClassification(t *testing.T) {

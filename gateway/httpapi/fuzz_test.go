@@ -25,6 +25,11 @@ func FuzzRequests(f *testing.F) {
 	for _, path := range []string{"/v2/models/p/versions/4/ready", "/v2/models/p/stats", "/v2", "//v2/./models", "/v2/models/%00?x=%"} {
 		f.Add([]byte("GET " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\ntraceparent: 00-1-2-3\r\n\r\n"))
 	}
+	for _, coding := range []string{"gzip", "deflate"} {
+		body := zipped(f, coding, simple)
+		f.Add(fmt.Appendf(nil, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Encoding: %s\r\nAccept-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", coding, len(body), body))
+	}
+	f.Add([]byte("DELETE /v2/models/p/config HTTP/1.1\r\nHost: h\r\n\r\n"))
 	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	h := New(&backend{ready: true}, Options{Bytes: held})
 	f.Fuzz(func(t *testing.T, raw []byte) {
