@@ -153,6 +153,10 @@ type requestJSON struct {
 	Input   gateway.DurationStatistics `json:"compute_input"`
 	Compute gateway.DurationStatistics `json:"compute_infer"`
 	Output  gateway.DurationStatistics `json:"compute_output"`
+
+	// There is no cache; perf_analyzer reads these all the same.
+	CacheHit  gateway.DurationStatistics `json:"cache_hit"`
+	CacheMiss gateway.DurationStatistics `json:"cache_miss"`
 }
 
 type batchJSON struct {

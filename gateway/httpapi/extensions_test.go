@@ -33,7 +33,7 @@ func TestStatistics(t *testing.T) {
 		require.Equal(t, http.StatusOK, code)
 		none := `{"count":0,"ns":0}`
 		require.JSONEq(t, `{"model_stats":[{"name":"p","version":"4","last_inference":5,"inference_count":2,"execution_count":1,
-			"inference_stats":{"success":{"count":2,"ns":3},"fail":`+none+`,"queue":`+none+`,"compute_input":`+none+`,"compute_infer":`+none+`,"compute_output":`+none+`},
+			"inference_stats":{"success":{"count":2,"ns":3},"fail":`+none+`,"queue":`+none+`,"compute_input":`+none+`,"compute_infer":`+none+`,"compute_output":`+none+`,"cache_hit":`+none+`,"cache_miss":`+none+`},
 			"batch_stats":[{"batch_size":2,"compute_input":`+none+`,"compute_infer":{"count":1,"ns":3},"compute_output":`+none+`}]}]}`, body)
 	}
 	code, _ = get(t, h, "/v2/models/q/stats")

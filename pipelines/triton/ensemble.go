@@ -237,16 +237,12 @@ func (b *build) single(m *model) {
 	for _, o := range n.outputs {
 		b.output(o.Name, values[o.Name], m.at("output.name"))
 	}
-	b.clients(m, n)
+	b.reshaped(m)
 }
 
-// clients says what clients send in another shape than to Triton.
-func (b *build) clients(m *model, n network) {
-	if m.MaxBatchSize > 0 {
-		b.tell(different, m.at("max_batch_size"), "%s: a request is one item, and batches are made here: clients leave the batch dimension out (one of 1 is taken off), and get answers without it. Several rows are several requests.", m.name)
-	} else if n.batched && m.backend != backendEnsemble {
-		b.tell(different, m.at("input.dims"), "%s: the first dimension is taken as the batch, which is made here: clients leave it out (one of 1 is taken off), and get answers without it.", m.name)
-	}
+// reshaped says what clients send in another shape than to Triton. With a batch dimension or
+// without is the same to gateways.
+func (b *build) reshaped(m *model) {
 	for _, t := range m.Input {
 		if t.Reshape != nil {
 			b.tell(different, m.at("input.reshape"), "%s: clients send %q as the network takes it, %v.", m.name, t.Name, t.Reshape.GetShape())
@@ -280,7 +276,6 @@ func (b *build) whole(m *model) {
 		}
 		b.output(out.Name, v, at)
 	}
-	b.clients(m, network{model: m})
 }
 
 // steps adds the steps of an ensemble, in an order in which all that one takes is made before, to
