@@ -67,7 +67,7 @@ func strange(raw []byte) error {
 	if err := read(raw, &j); err != nil {
 		return err
 	}
-	if err := onlyKnown(j.Parameters, "the request", binaryOutputKey, TimeoutKey); err != nil {
+	if err := onlyKnown(j.Parameters, "the request", binaryOutputKey, TimeoutKey, wire.SequenceID, wire.SequenceStart, wire.SequenceEnd); err != nil {
 		return err
 	}
 	for _, in := range j.Inputs {
