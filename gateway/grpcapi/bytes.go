@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
@@ -96,9 +97,13 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return k, nil
 }
 
-// isOpen says that anybody may call the method.
+// isOpen says that anybody may call the method, Check for the gateway as a whole.
 func isOpen(method string) bool {
-	return method == pb.GRPCInferenceService_ServerLive_FullMethodName || method == pb.GRPCInferenceService_ServerReady_FullMethodName
+	switch method {
+	case pb.GRPCInferenceService_ServerLive_FullMethodName, pb.GRPCInferenceService_ServerReady_FullMethodName, health.Health_Check_FullMethodName:
+		return true
+	}
+	return false
 }
 
 // mostStrangers bounds the calls of those who have not proven who they are.

@@ -26,7 +26,12 @@
 //
 // What calls bring counts while it comes, where the frames of their connection are read (metered).
 //
+// Beside it stand grpc.health.v1 and reflection (v1, v1alpha). Of health the empty name, or
+// inference.GRPCInferenceService, is the gateway as ServerReady reports it, and the name of a
+// pipeline is that, as ModelReady does; Watch looks every 250 ms and ends with Unavailable
+// when the server stops.
+//
 // With a token, a client sends the metadata "authorization: Bearer TOKEN" with
-// every call but ServerLive and ServerReady. Listen refuses to serve beyond the
-// loopback interface without one.
+// every call but ServerLive, ServerReady and Check of the gateway as a whole; reflection
+// takes any token. Listen refuses to serve beyond the loopback interface without one.
 package grpcapi

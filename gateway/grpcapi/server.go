@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // requests may come compressed
 	"google.golang.org/grpc/experimental"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/harpagon/harpagon/gateway"
@@ -62,6 +63,10 @@ type Options struct {
 
 	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
+
+	// Stopping, once closed, ends the calls that would last as long as their callers like:
+	// Watch of grpc.health.v1. Where it is nil, Serve waits for them when it stops.
+	Stopping <-chan struct{}
 }
 
 // server implements the service.
@@ -102,6 +107,7 @@ func New(b wire.Backend, o Options) *grpc.Server {
 	}
 	g := grpc.NewServer(append(all, grpc.Creds(metering{over}))...)
 	g.RegisterService(service(), s)
+	s.about(g)
 	return g
 }
 
@@ -134,6 +140,11 @@ func scopeOf(q any) secure.Scope {
 		return secure.InferAt(q.GetName())
 	case *pb.ModelConfigRequest:
 		return secure.InferAt(q.GetName())
+	case *health.HealthCheckRequest:
+		if isWhole(q.GetService()) {
+			return ""
+		}
+		return secure.InferAt(q.GetService())
 	case *pb.ServerMetadataRequest:
 		return ""
 	}
@@ -143,7 +154,7 @@ func scopeOf(q any) secure.Scope {
 // guard asks who calls, and lets anybody see whether the server is alive.
 func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	admitted, err := s.admit(ctx, q)
-	if err != nil && !isOpen(info.FullMethod) {
+	if of, named := q.(*health.HealthCheckRequest); err != nil && (!isOpen(info.FullMethod) || named && !isWhole(of.GetService())) {
 		return nil, err
 	}
 	return next(admitted, q)
@@ -175,10 +186,12 @@ func (s *server) ServerLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerL
 // ServerReady is true when the gateway has been told of all services, whatever one of them
 // lacks.
 func (s *server) ServerReady(_ context.Context, _ *pb.ServerReadyRequest) (*pb.ServerReadyResponse, error) {
-	if b, ok := s.backend.(interface{ Ready() error }); ok && b.Ready() != nil {
-		return &pb.ServerReadyResponse{}, nil
-	}
-	return &pb.ServerReadyResponse{Ready: true}, nil
+	return &pb.ServerReadyResponse{Ready: s.ready()}, nil
+}
+
+func (s *server) ready() bool {
+	b, ok := s.backend.(interface{ Ready() error })
+	return !ok || b.Ready() == nil
 }
 
 // ModelReady is true when every module of the pipeline has an executor.

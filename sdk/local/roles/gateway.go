@@ -238,7 +238,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 			_ = l.Close()
 			return err
 		}
-		server := grpcapi.New(r.front, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Bytes: bytes, Version: o.Version, Statistics: r.seen.Of})
+		server := grpcapi.New(r.front, grpcapi.Options{Callers: o.Credentials.Guard(), TLS: over, Bytes: bytes, Version: o.Version, Statistics: r.seen.Of, Stopping: life.Done()})
 		r.serve(l, func() error { return grpcapi.Serve(life, l, server) })
 	}
 	return nil
