@@ -103,7 +103,7 @@ func Visible(device string) string {
 func Local(c Config) ([]placement.Device, error) {
 	cores := c.Cores
 	if cores == 0 {
-		cores = osutil.MostProcessors()
+		cores = osutil.Cores()
 	}
 	var all []placement.Device
 	if c.Kind != "" && cores > 0 {
@@ -193,6 +193,20 @@ func Measuring(m pipelines.Module, found []placement.Device) []placement.Device 
 type Reading struct {
 	executors.DeviceStatus
 	GPU *GPU `json:",omitempty"`
+
+	// Quota is how many processors the host's container may use, where those are fewer than
+	// the cores that the host offers; else 0.
+	Quota float64 `json:",omitempty"`
+}
+
+// Cores is how many cores of its machine a host offers.
+func Cores(all []placement.Device) (n int) {
+	for _, d := range all {
+		if n += d.Cores; d.Hardware == CPU && d.Cores == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Read joins what a host knows of its devices with what the driver says. GPUs

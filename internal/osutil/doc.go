@@ -15,7 +15,8 @@
 // the processor time at 100, 500 and 1,500 requests a second, and as long at the median.
 //
 // FollowProcessors measures and sets; limit decides. MostProcessors is for whoever wants
-// to know what there is, since runtime.GOMAXPROCS(0) only says what is taken just now;
+// to know what there is, since runtime.GOMAXPROCS(0) only says what is taken just now; Cores
+// is how many of these the quota of a container lets compute all the time;
 // ProcessorTime is the processor time of the process.
 //
 // # Sleeping

@@ -20,6 +20,19 @@ var most = runtime.GOMAXPROCS(0)
 // MostProcessors is how many processors there are for this process, whatever it takes just now.
 func MostProcessors() int { return most }
 
+// Cores is how many processors may compute side by side without end: those of MostProcessors,
+// and no more than the quota of the container has whole ones, but one. (The runtime takes
+// two at least of any quota, and rounds up, so that some of them stand still for a part of
+// each period.)
+func Cores() int { return cores(MostProcessors(), Quota(os.DirFS("/"))) }
+
+func cores(most int, quota float64) int {
+	if quota > 0 && quota < float64(most) {
+		return max(1, int(quota))
+	}
+	return most
+}
+
 // FollowProcessors lets the runtime take as many processors as are needed, one to begin with, until
 // ctx ends; then it takes all again. It does nothing where GOMAXPROCS is set in the
 // environment or the time that the process has used cannot be told. One at a time in a

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -119,39 +118,19 @@ func (x doctor) driver() symptom {
 }
 
 func (x doctor) cores() symptom {
-	have, quota := osutil.MostProcessors(), x.quota()
+	have, quota := osutil.Cores(), osutil.Quota(x.root)
 	f := seen("cores", true, fmt.Sprintf("%d of %d", have, runtime.NumCPU()), "")
 	if quota > 0 {
 		f.Found += fmt.Sprintf(", a quota of %s", quantity.Number(quota))
 	}
 	if quota > 0 && float64(have) > quota {
 		f.OK = false
-		f.Advice = fmt.Sprintf("The quota is less than what is offered, so that devices stand still together for parts of each 100 ms: start with --cores %d, or give a whole number of cores.", max(1, int(math.Floor(quota))))
+		f.Advice = "The quota is less than one core, so that the device stands still for a part of each 100 ms, and what is measured holds for this quota only: give a whole number of cores."
 	}
 	if n := x.number("sys/fs/cgroup/cpu.stat", "nr_throttled"); n > 0 && f.OK {
 		f.OK, f.Advice = false, fmt.Sprintf("The quota has stopped this container %.0f times so far; give it more, or serve less with --cores.", n)
 	}
 	return f
-}
-
-// quota is how many cores a container may use; 0 without a limit.
-func (x doctor) quota() float64 {
-	text, err := fs.ReadFile(x.root, "sys/fs/cgroup/cpu.max")
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) != 2 {
-		most, err := fs.ReadFile(x.root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-		period, err2 := fs.ReadFile(x.root, "sys/fs/cgroup/cpu/cpu.cfs_period_us")
-		if err != nil || err2 != nil {
-			return 0
-		}
-		fields = []string{strings.TrimSpace(string(most)), strings.TrimSpace(string(period))}
-	}
-	most, err1 := strconv.ParseFloat(fields[0], 64)
-	period, err2 := strconv.ParseFloat(fields[1], 64)
-	if err1 != nil || err2 != nil || most <= 0 || period <= 0 {
-		return 0
-	}
-	return most / period
 }
 
 func (x doctor) load() symptom {

@@ -185,6 +185,7 @@ type deviceRow struct {
 	OfferMiB  float64 `json:"offered_mib,omitempty"`
 	HeldMiB   float64 `json:"executors_mib"`
 	GPU       *gpuRow `json:"gpu,omitempty"`
+	Quota     float64 `json:"quota,omitempty"` // of the host, where it offers more cores
 }
 
 // gpuRow leaves out what the driver does not tell.
@@ -210,7 +211,7 @@ func deviceRows(all []devices.Reading) []deviceRow {
 		row := deviceRow{
 			Host: r.Host, Device: r.Device, Hardware: r.Hardware, Executors: r.Executors,
 			Batches: r.Batches, Items: r.Items, Waiting: r.Waiting, BusyMS: quantity.Millis(r.Busy),
-			OfferMiB: mib(r.Capacity), HeldMiB: mib(r.Memory),
+			OfferMiB: mib(r.Capacity), HeldMiB: mib(r.Memory), Quota: r.Quota,
 		}
 		if r.GPU != nil {
 			row.GPU = newGPURow(r.GPU)
@@ -271,11 +272,28 @@ func writeDevices(to io.Writer, all []devices.Reading) error {
 		fmt.Fprintf(w, "%s/%s\t%s\t%d\t%d\t%.1f\t%s\t%s\t%s\t%s\n",
 			row.Host, row.Device, row.Hardware, row.Executors, row.Batches, row.BusyMS/1000, memory, use, heat, processes)
 	}
-	if err := w.Flush(); err != nil || idle == "" {
+	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "and %s without executors\n", idle)
-	return err
+	if idle != "" {
+		fmt.Fprintf(to, "and %s without executors\n", idle)
+	}
+	return writeQuotas(to, all)
+}
+
+// writeQuotas names the hosts that offer more cores than their containers may use.
+func writeQuotas(to io.Writer, all []devices.Reading) error {
+	told := map[string]bool{}
+	for _, r := range all {
+		if r.Quota == 0 || told[r.Host] {
+			continue
+		}
+		told[r.Host] = true
+		if _, err := fmt.Fprintf(to, "host %s offers more cores than the %s that the quota of its container has: batches take longer than profiled until the quota is raised, or the worker starts again with fewer\n", r.Host, quantity.Number(r.Quota)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // devicesShown is how many devices a table shows of which some are idle.

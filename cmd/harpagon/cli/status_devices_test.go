@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,19 @@ import (
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 )
+
+func TestStatusNamesQuotas(t *testing.T) {
+	all := readings()
+	var out bytes.Buffer
+	require.NoError(t, writeDevices(&out, all))
+	require.NotContains(t, out.String(), "quota")
+	for i := range all {
+		all[i].Quota = 0.5
+	}
+	require.NoError(t, writeDevices(&out, all))
+	require.Equal(t, 1, strings.Count(out.String(), "offers more cores than the 0.5 that the quota of its container has"), "once for each host")
+	require.Equal(t, 0.5, deviceRows(all)[0].Quota)
+}
 
 func readings() []devices.Reading {
 	const gib = 1 << 30

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"runtime"
@@ -24,6 +25,7 @@ import (
 	"github.com/harpagon/harpagon/executors/content"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/gateway/metrics"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -47,6 +49,7 @@ type HostOptions struct {
 	Keepalive   time.Duration // how long gateways may be silent; 0 means keepalive.DefaultPatience
 
 	GPUs        devices.Lister // tells how GPUs are doing; nil asks the NVIDIA driver
+	Files       fs.FS          // of the machine, from which the container's quota is read; nil is its root folder
 	MetricsAddr string         // HOST:PORT for Prometheus, on loopback; empty serves none
 
 	ProfileDir string // keeps measured points; empty keeps none
@@ -83,6 +86,7 @@ type Worker struct {
 	Metrics string // HOST:PORT; empty without
 
 	gpus    devices.Lister
+	machine fs.FS
 	worker  worker.Worker
 	quit    context.CancelFunc // of the server
 	servers sync.WaitGroup
@@ -118,8 +122,11 @@ func StartWorker(ctx context.Context, c client.Client, o HostOptions) (*Worker, 
 	if o.GPUs == nil {
 		o.GPUs = devices.NVIDIA()
 	}
+	if o.Files == nil {
+		o.Files = os.DirFS("/")
+	}
 	life, quit := context.WithCancel(context.Background())
-	r := &Worker{Host: host, gpus: devices.Recent(o.GPUs, driverPace), quit: quit, replaced: make(chan struct{}), asked: make(chan struct{})}
+	r := &Worker{Host: host, machine: o.Files, gpus: devices.Recent(o.GPUs, driverPace), quit: quit, replaced: make(chan struct{}), asked: make(chan struct{})}
 	if err := r.serve(life, o.MetricsAddr); err != nil {
 		quit()
 		return nil, err
@@ -205,7 +212,13 @@ func (r *Worker) serve(life context.Context, address string) error {
 // seconds ago.
 func (r *Worker) Readings() []devices.Reading {
 	gpus, _ := r.gpus.List() // without them, the rest is still worth telling
-	return devices.Read(r.Host.Name, r.Host.DeviceStatuses(), gpus)
+	all := devices.Read(r.Host.Name, r.Host.DeviceStatuses(), gpus)
+	if quota := osutil.Quota(r.machine); quota > 0 && quota < float64(devices.Cores(r.Host.Devices)) {
+		for i := range all {
+			all[i].Quota = quota
+		}
+	}
+	return all
 }
 
 // Stop drains the executors and ends the role.

@@ -93,7 +93,7 @@ func declaredInstances(host string, doc pipelines.Document, cores int) (all []pl
 		return nil, cores
 	}
 	if left = cores; left == 0 {
-		left = osutil.MostProcessors()
+		left = osutil.Cores()
 	}
 	for _, h := range doc.Hardware {
 		for i := 0; h.Cores > 0 && i < max(h.Count, 1) && left >= h.Cores; i++ {
