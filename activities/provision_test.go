@@ -190,3 +190,24 @@ func TestAProvisionerIsBrokenOff(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// Wanted are the devices that services hold, each once, and those of the hosts that they ask for,
+// of hardware that somebody makes hosts of.
+func TestDevicesWanted(t *testing.T) {
+	offer := func(hardware string, devices int) Member {
+		return Member{Kind: KindProvisioner, Name: hardware, Offer: &Offer{Hardware: hardware, Devices: devices, Max: 9}}
+	}
+	slot := func(host, device, hardware string) placement.Slot {
+		return placement.Slot{Host: host, Device: device, Hardware: hardware}
+	}
+	view := FleetView{
+		Members: []Member{{Kind: KindGateway, Name: "g"}, offer("cpu", 2), offer("h100", 8)},
+		Reserved: map[string][]placement.Slot{
+			"pipeline/a": {slot("one", "cpu/0", "cpu"), slot("one", "cpu/0", "cpu"), slot("two", "cpu/0", "cpu"), slot("one", "gpu/x", "a100")},
+			"pipeline/b": {slot("two", "cpu/0", "cpu"), slot("two", "cpu/1", "cpu")},
+		},
+		Wants: map[string][]Want{"pipeline/b": {{Hardware: "cpu", Hosts: 2}}, "pipeline/c": {{Hardware: "cpu", Hosts: 1}, {Hardware: "v100", Hosts: 5}}},
+	}
+	require.Equal(t, map[string]int{"cpu": 3 + 3*2, "h100": 0}, view.DevicesWanted())
+	require.Empty(t, FleetView{}.DevicesWanted())
+}

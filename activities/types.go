@@ -108,6 +108,26 @@ func (v FleetView) Wanted(hardware string) (n int) {
 	return n
 }
 
+// DevicesWanted is how many devices of each kind that provisioners make hosts of services hold
+// and ask for.
+func (v FleetView) DevicesWanted() map[string]int {
+	all := map[string]int{}
+	for _, m := range OfKind(v.Members, KindProvisioner) {
+		all[m.Offer.Hardware] = v.Wanted(m.Offer.Hardware) * m.Offer.Devices
+	}
+	held := map[placement.Device]bool{}
+	for _, slots := range v.Reserved {
+		for i := range slots {
+			d := placement.Device{Host: slots[i].Host, Name: slots[i].Device, Hardware: slots[i].Hardware}
+			if _, made := all[d.Hardware]; made && !held[d] {
+				held[d] = true
+				all[d.Hardware]++
+			}
+		}
+	}
+	return all
+}
+
 // Gateways are the gateways that are present, sorted by name.
 func (v FleetView) Gateways() []Member { return OfKind(v.Members, KindGateway) }
 

@@ -19,6 +19,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/harpagon/harpagon/executors/hosts"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -46,13 +47,29 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
+// scaledObject is what the chart uses of KEDA's kind.
+type scaledObject struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		ScaleTargetRef  struct{ Kind, Name string } `json:"scaleTargetRef"`
+		MinReplicaCount int                         `json:"minReplicaCount"`
+		MaxReplicaCount int                         `json:"maxReplicaCount"`
+		Triggers        []struct {
+			Type     string            `json:"type"`
+			Metadata map[string]string `json:"metadata"`
+		} `json:"triggers"`
+	} `json:"spec"`
+}
+
 // kinds are those of the chart, as Kubernetes' own types.
 func kinds() map[string]any {
 	return map[string]any{
 		"apps/v1 Deployment": new(apps.Deployment), "apps/v1 StatefulSet": new(apps.StatefulSet),
 		"v1 Service": new(core.Service), "v1 PersistentVolumeClaim": new(core.PersistentVolumeClaim),
 		"policy/v1 PodDisruptionBudget": new(policy.PodDisruptionBudget), "networking.k8s.io/v1 NetworkPolicy": new(networking.NetworkPolicy),
-		"monitoring.coreos.com/v1 ServiceMonitor": new(serviceMonitor),
+		"monitoring.coreos.com/v1 ServiceMonitor": new(serviceMonitor), "keda.sh/v1alpha1 ScaledObject": new(scaledObject),
+		"v1 ConfigMap": new(core.ConfigMap),
 	}
 }
 
@@ -110,7 +127,11 @@ func sets(all []any) (found []set) {
 		case *apps.Deployment:
 			found = append(found, set{name: m.Name, replicas: *m.Spec.Replicas, selector: m.Spec.Selector.MatchLabels, pod: m.Spec.Template})
 		case *apps.StatefulSet:
-			found = append(found, set{m.Name, *m.Spec.Replicas, m.Spec.Selector.MatchLabels, m.Spec.Template, m.Spec.VolumeClaimTemplates, m.Spec.ServiceName})
+			replicas := int32(1) // where something else scales it
+			if m.Spec.Replicas != nil {
+				replicas = *m.Spec.Replicas
+			}
+			found = append(found, set{m.Name, replicas, m.Spec.Selector.MatchLabels, m.Spec.Template, m.Spec.VolumeClaimTemplates, m.Spec.ServiceName})
 		}
 	}
 	return found
@@ -145,6 +166,13 @@ gateway: {notice: 1m, service: {type: LoadBalancer, annotations: {a: b}}, args: 
 networkPolicy: {clients: [{namespaceSelector: {matchLabels: {team: vision}}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 `, []string{"rel-control", "rel-gateway", "rel-worker-cpu"}},
+		"workers as they are needed": {`
+keda: {prometheus: "http://prometheus.monitoring:9090"}
+serviceMonitor: {enabled: true}
+workers:
+  - {name: cpu, cores: 4, autoscale: {hardware: cpu, min: 2, max: 8}}
+  - {name: h100, gpus: 2, autoscale: {hardware: h100, max: 3}}
+`, []string{"rel-control", "rel-dispatcher", "rel-gateway", "rel-postgres", "rel-temporal", "rel-worker-cpu", "rel-worker-h100"}},
 		"a database elsewhere and GPUs": {`
 postgres: {url: "postgres://harpagon@db:5432/harpagon"}
 temporal: {replicas: 2}
@@ -194,6 +222,18 @@ func TestTheChartNamesWhatExists(t *testing.T) {
 					}), m.Name)
 				case *networking.NetworkPolicy:
 					assert.True(t, anySet(all, func(s set) bool { return selects(m.Spec.PodSelector.MatchLabels, s.pod.Labels) }), m.Name)
+				case *core.ConfigMap:
+					file := filepath.Join(t.TempDir(), "hosts.hcl")
+					require.NoError(t, os.WriteFile(file, []byte(m.Data["hosts.hcl"]), 0o600))
+					all, err := hosts.Load(file)
+					require.NoError(t, err)
+					for i, want := range []hosts.Provisioner{{Hardware: "cpu", Max: 8, Devices: 4}, {Hardware: "h100", Max: 3, Devices: 2}} {
+						want.Idle, want.Join, want.External = hosts.DefaultIdle, hosts.DefaultJoin, true
+						assert.Equal(t, want, all[i])
+					}
+				case *scaledObject:
+					assert.True(t, has(all, func(s *apps.StatefulSet) bool { return s.Name == m.Spec.ScaleTargetRef.Name && s.Spec.Replicas == nil }), m.Name)
+					assert.Contains(t, m.Spec.Triggers[0].Metadata["query"], "harpagon_devices_wanted{")
 				case *serviceMonitor:
 					assert.True(t, has(all, func(s *core.Service) bool {
 						return selects(m.Spec.Selector.MatchLabels, s.Labels) && s.Spec.Ports[0].Name == m.Spec.Endpoints[0].Port
@@ -268,6 +308,10 @@ func TestTheChartRefuses(t *testing.T) {
 		"no gateway to spare":            {"gateway: {minAvailable: 2}", "gateway.minAvailable is 2 of 2 replicas"},
 		"no worker to spare":             {"workers: [{name: a, cores: 1, replicas: 2, minAvailable: 2}]", "workers.a: minAvailable is 2 of 2 replicas"},
 		"nothing to offer":               {"workers: [{name: a}]", "workers.a offers nothing"},
+		"nobody to ask":                  {"workers: [{name: a, cores: 1, autoscale: {hardware: cpu, max: 2}}]", "KEDA needs keda.prometheus"},
+		"less at most than at least":     {"keda: {prometheus: 'http://p'}\nworkers: [{name: a, cores: 1, autoscale: {hardware: cpu, min: 3, max: 2}}]", "min is 3 and max is 2"},
+		"two numbers of pods":            {"keda: {prometheus: 'http://p'}\nworkers: [{name: a, cores: 1, replicas: 2, autoscale: {hardware: cpu, max: 2}}]", "replicas and autoscale: give one"},
+		"two that scale by the same":     {"keda: {prometheus: 'http://p'}\nworkers: [{name: a, cores: 1, autoscale: {hardware: cpu, max: 2}}, {name: b, cores: 1, autoscale: {hardware: cpu, max: 2}}]", "two scale by hardware cpu"},
 		"two of a name":                  {"workers: [{name: a, cores: 1}, {name: a, cores: 2}]", "two are called a"},
 		"a flag of another value":        {"workers: [{name: a, cores: 1, args: ['--cores=7']}]", "--cores=7, which follows from other values"},
 		"a password in the URL":          {"postgres: {url: 'postgres://u:secret@db/x'}", "postgres/url"},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -49,6 +50,11 @@ func newCluster(t *testing.T, program string, all []any) (*cluster, []pod) {
 		}
 	}
 	for _, m := range all {
+		if files, ok := m.(*core.ConfigMap); ok {
+			for name, text := range files.Data {
+				require.NoError(t, os.WriteFile(filepath.Join(c.folder, name), []byte(text), 0o600))
+			}
+		}
 		s, ok := m.(*core.Service)
 		for _, p := range pods {
 			if ok && selects(s.Spec.Selector, p.labels) {
@@ -100,7 +106,7 @@ func (c *cluster) command(p pod) (args []string) {
 		if regexp.MustCompile(`^:\d+$`).MatchString(a) {
 			a = c.at[p.name] + a
 		}
-		a = strings.NewReplacer("/var/lib/harpagon", folder, "/tmp/", folder+"/tmp/").Replace(a)
+		a = strings.NewReplacer("/var/lib/harpagon", folder, "/tmp/", folder+"/tmp/", "/etc/harpagon/hosts", c.folder).Replace(a)
 		args = append(args, c.names.Replace(a))
 	}
 	return args
@@ -242,6 +248,19 @@ func (c *cluster) infer(gateway string) error {
 	return nil
 }
 
+// metrics asks as Prometheus does.
+func (c *cluster) metrics(gateway string) string {
+	q, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://"+c.at[gateway]+":8080/metrics", nil)
+	require.NoError(c, err)
+	q.Header.Set("Authorization", "Bearer "+secret)
+	answer, err := http.DefaultClient.Do(q)
+	require.NoError(c, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(c, err)
+	return string(text)
+}
+
 // stop is what a pod's termination does to it: it has to end well.
 func (c *cluster) stop(pod string) { c.running[pod].signal(syscall.SIGTERM) }
 
@@ -262,7 +281,12 @@ func TestThePodsServe(t *testing.T) {
 			t.Skip("needs PostgreSQL: initdb and postgres")
 		}
 	}
-	all := rendered(t, "workers: [{name: cpu, replicas: 2, cores: 1, notice: 60s}]")
+	all := rendered(t, `
+keda: {prometheus: "http://prometheus"}
+workers:
+  - {name: cpu, replicas: 2, cores: 1, notice: 60s}
+  - {name: more, cores: 1, notice: 60s, autoscale: {hardware: cpu, max: 4}}
+`)
 	program := filepath.Join(t.TempDir(), "harpagon")
 	build := exec.Command("go", "build", "-o", program, "../../cmd/harpagon")
 	out, err := build.CombinedOutput()
@@ -281,6 +305,8 @@ func TestThePodsServe(t *testing.T) {
 	for _, gateway := range []string{"rel-gateway-0", "rel-gateway-1"} {
 		require.NoError(t, c.infer(gateway))
 	}
+
+	require.Regexp(t, `harpagon_devices_wanted\{hardware="cpu"\} [1-9]`, c.metrics("rel-gateway-1"), "what KEDA goes by")
 
 	c.stop("rel-gateway-0")
 	leaving := slices.IndexFunc(pods, func(p pod) bool { return p.name == "rel-gateway-0" })

@@ -52,7 +52,7 @@ func everything() *metrics.Metrics {
 		metrics.Streams(func() map[string]admission.StreamShares { return map[string]admission.StreamShares{"p": {Open: 1, Most: 2}} }),
 		metrics.Promises(func() map[string]autoscale.Broken {
 			return map[string]autoscale.Broken{"p": {Cause: autoscale.Cause{Module: "m", Reason: autoscale.ReasonLate}}}
-		}))
+		}), metrics.DevicesWanted(func() map[string]int { return map[string]int{"cpu": 2} }))
 	o := m.Observer()
 	o.Installed(gateway.InstallInfo{Pipeline: "p", Generation: 1, Policies: map[string]string{"m": "tc"}})
 	o.Attached(gateway.ExecutorInfo{Pipeline: "p", Module: "m"})

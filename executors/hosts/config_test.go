@@ -72,6 +72,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		`limit is "-1s"`:                                                     "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n limit = \"-1s\"\n }\n}",
 		`"../a" cannot name a kind of hardware`:                              "provisioner \"../a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
 		`h.hcl:9,1: hardware "a" has a provisioner already`:                  "provisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}\nprovisioner \"a\" {\n max = 1\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",
+		"h.hcl:1,1: external leaves making":                                  "provisioner \"a\" {\n min = 1\n max = 1\n devices = 1\n external = true\n}",
 		"it declares no provisioner":                                         "",
 	} {
 		_, err := parse("h.hcl", []byte(src))
@@ -79,6 +80,12 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	}
 	_, err := parse("h.hcl", make([]byte, maxFile+1))
 	assert.ErrorContains(t, err, "may have")
+}
+
+func TestHostsThatOthersMake(t *testing.T) {
+	all, err := parse("h.hcl", []byte("provisioner \"cpu\" {\n max = 4\n devices = 2\n external = true\n}"))
+	require.NoError(t, err)
+	require.Equal(t, []Provisioner{{Hardware: "cpu", Max: 4, Devices: 2, Idle: DefaultIdle, Join: DefaultJoin, External: true}}, all)
 }
 
 func FuzzParse(f *testing.F) {
@@ -92,7 +99,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, p := range all {
 			assert.True(t, 0 <= p.Min && p.Min <= p.Max && p.Max >= 1 && p.Devices >= 1 && p.Idle > 0 && p.Join > 0)
-			assert.NotEmpty(t, p.Commands.Create[0])
+			assert.True(t, p.External || p.Commands.Create[0] != "")
 		}
 	})
 }

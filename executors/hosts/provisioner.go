@@ -32,6 +32,11 @@ type Provisioner struct {
 	Idle     time.Duration // unused for so long a host is ended
 	Join     time.Duration // so long a host may take to be part of the fleet
 	Commands Commands
+
+	// External says that somebody else makes and ends the hosts, by how many devices are
+	// wanted (metric harpagon_devices_wanted): services ask for up to Max more, and nothing is
+	// done about it here.
+	External bool
 }
 
 // Commands are run with the name of the host as last argument.
@@ -64,6 +69,7 @@ type provisionerBlock struct {
 	Devices  int            `hcl:"devices"`
 	Idle     string         `hcl:"idle,optional"`
 	Join     string         `hcl:"join,optional"`
+	External bool           `hcl:"external,optional"`
 	Process  *processBlock  `hcl:"process,block"` // of older files, to say what stands for it now
 	Commands *commandsBlock `hcl:"commands,block"`
 	At       hcl.Range      `hcl:",def_range"`
@@ -139,7 +145,7 @@ func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
 		}
 		return d
 	}
-	p = Provisioner{Hardware: b.Hardware, Min: b.Min, Max: b.Max, Devices: b.Devices}
+	p = Provisioner{Hardware: b.Hardware, Min: b.Min, Max: b.Max, Devices: b.Devices, External: b.External}
 	p.Idle, p.Join = duration("idle", b.Idle, DefaultIdle), duration("join", b.Join, DefaultJoin)
 	if !pipelines.IsName(b.Hardware) {
 		refuse("%q cannot name a kind of hardware: use letters, digits, dots, hyphens and underscores, and start with a letter or digit", b.Hardware)
@@ -156,8 +162,12 @@ func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
 	switch c := b.Commands; {
 	case b.Process != nil:
 		refuse("there is no process block any more: write commands { create = [\"examples/cluster/worker.sh\", \"create\"], delete = [\"examples/cluster/worker.sh\", \"delete\"] }, with the flags of harpagon worker behind \"create\"; that script starts workers on this machine")
+	case b.External:
+		if c != nil || b.Min != 0 || b.Idle != "" || b.Join != "" {
+			refuse("external leaves making and ending hosts to others: leave out commands, min, idle and join, or external")
+		}
 	case c == nil:
-		refuse("say how hosts are made and ended: by a block commands")
+		refuse("say how hosts are made and ended: by a block commands, or by others: external = true")
 	default:
 		p.Commands = Commands{Create: c.Create, Delete: c.Delete, Limit: duration("limit", c.Limit, DefaultLimit)}
 		if len(c.Create) == 0 || len(c.Delete) == 0 || c.Create[0] == "" || c.Delete[0] == "" {

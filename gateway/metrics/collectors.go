@@ -181,6 +181,28 @@ func (c promises) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// DevicesWanted collects how many devices of each kind of hardware services hold and ask for,
+// from what read says at the time.
+func DevicesWanted(read func() map[string]int) prometheus.Collector {
+	return wanted{read, prometheus.NewDesc("harpagon_devices_wanted",
+		"Devices that services hold and ask for, of hardware that hosts are made of.", []string{"hardware"}, nil)}
+}
+
+type wanted struct {
+	read    func() map[string]int
+	devices *prometheus.Desc
+}
+
+// Describe is part of prometheus.Collector.
+func (c wanted) Describe(to chan<- *prometheus.Desc) { to <- c.devices }
+
+// Collect is part of prometheus.Collector.
+func (c wanted) Collect(to chan<- prometheus.Metric) {
+	for hardware, n := range c.read() {
+		to <- prometheus.MustNewConstMetric(c.devices, prometheus.GaugeValue, float64(n), hardware)
+	}
+}
+
 // Trials collects how generations fare that are tried on a share of requests, beside
 // those that serve, from what read says at the time by the name of the service. There are
 // no samples of a service where nothing is tried, and each trial begins at 0.

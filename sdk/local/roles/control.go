@@ -157,8 +157,12 @@ func (r *Control) provision(life context.Context, c client.Client, p made.Provis
 		Kind: activities.KindProvisioner, Name: p.Hardware, Instance: rand.Text(),
 		Offer: &activities.Offer{Hardware: p.Hardware, Devices: p.Devices, Max: p.Max},
 	}
+	most := p.Max
+	if p.External {
+		most = 0 // to be made here
+	}
 	held := &activities.Provisioner{
-		Options: autoscale.HostOptions{Hardware: p.Hardware, Min: p.Min, Max: p.Max, Devices: p.Devices, Idle: p.Idle, Join: p.Join},
+		Options: autoscale.HostOptions{Hardware: p.Hardware, Min: p.Min, Max: most, Devices: p.Devices, Idle: p.Idle, Join: p.Join},
 		Driver:  driver, View: commands.Fleet, Progress: o.Progress, Pulse: activities.ClientPulse(c),
 		Leave: func(ctx context.Context, host string) error {
 			_, err := commands.Leave(ctx, host)

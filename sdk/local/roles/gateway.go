@@ -167,6 +167,15 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 	}
 	collected.Registry().MustRegister(metrics.Services(r.deployments), metrics.Trials(r.Gateway.Trials), metrics.Streams(r.Gateway.AllStreams))
 	collected.Registry().MustRegister(metrics.Promises(func() map[string]autoscale.Broken { return r.promises.broken(r.Gateway.Services()) }))
+	collected.Registry().MustRegister(metrics.DevicesWanted(func() map[string]int {
+		ctx, cancel := context.WithTimeout(life, askWithin)
+		defer cancel()
+		view, err := commands.Fleet(ctx)
+		if err != nil {
+			return nil // no samples while Temporal is away: an autoscaler then leaves all as it is
+		}
+		return view.DevicesWanted()
+	}))
 	collected.Keep(r.Gateway.ObservedNames)
 	r.front = newFront(r.Gateway)
 	if err := r.listen(life, o, commands); err != nil {

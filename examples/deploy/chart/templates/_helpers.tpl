@@ -93,6 +93,20 @@ spec:
 {{- end }}
 {{- end }}
 
+{{/* How many devices of the hardware that it scales by a worker offers. */}}
+{{- define "harpagon.devices" -}}{{ if .gpus }}{{ .gpus }}{{ else }}{{ .cores }}{{ end }}{{- end }}
+
+{{/* What the control role asks for on behalf of KEDA. */}}
+{{- define "harpagon.hosts" -}}
+{{- range .Values.workers }}{{ if .autoscale }}
+provisioner "{{ .autoscale.hardware }}" {
+  max      = {{ .autoscale.max }}
+  devices  = {{ include "harpagon.devices" . }}
+  external = true
+}
+{{- end }}{{ end }}
+{{- end }}
+
 {{/* Seconds of a duration such as 90s or 2m, which the schema allows. */}}
 {{- define "harpagon.seconds" -}}
 {{- if hasSuffix "m" . }}{{ mul 60 (trimSuffix "m" . | int) }}{{ else }}{{ trimSuffix "s" . | int }}{{ end -}}
