@@ -116,7 +116,7 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 	name, _ := os.Hostname()
 	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
 	c.Flags().Lookup("name").DefValue = "its own name" // help and manual are not of this machine
-	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all")
+	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all, or as many as the quota of the container has")
 	c.Flags().StringVar(&kind, "hardware", "", "`name` of a kind of instance: offer the cores as one device of it, on which an engine computes with as many threads")
 	c.Flags().BoolVar(&gpus, "gpus", false, "offer the NVIDIA GPUs, too")
 	c.Flags().BoolVar(&mps, "mps", false, mpsUsage)

@@ -44,7 +44,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	flags.StringVar(&o.UIAddr, "ui", "127.0.0.1:8233", "`address` for Temporal's UI; port 0 takes one that is free")
 	flags.BoolVar(&o.WithoutUI, "without-ui", false, "leave Temporal's UI out")
 	flags.StringVar(&o.Engine, "engine", "", "`name` of the engine for every module, such as emulated")
-	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all")
+	flags.IntVar(&o.Cores, "cores", 0, "how many cores to offer; 0 means all, or as many as the quota of the container has")
 	flags.BoolVar(&o.GPUs, "gpus", false, "offer the NVIDIA GPUs, too")
 	flags.BoolVar(&o.MPS, "mps", false, mpsUsage)
 	planning.Register(c)
