@@ -281,7 +281,7 @@ func ruleOf(o plan.Options) latencyRule {
 	var rule latencyRule = throughputCost{}
 	switch {
 	case o.Lacks("tc"):
-		rule = roundRobin{}
+		rule = roundRobin()
 	case o.Lacks("dt"):
 		rule = byConfiguration{}
 	}
@@ -308,21 +308,30 @@ func (throughputCost) fastest(c plan.Config) time.Duration { return c.Duration }
 
 func (throughputCost) leastRate(_ plan.Config, rate float64) float64 { return rate }
 
+// multiple has full machines answer within a multiple of the duration, whatever collects
+// with them.
+type multiple struct {
+	throughputCost
+	times float64
+}
+
 // roundRobin lets every machine collect at its own rate: a full one needs 2d.
-type roundRobin struct{ throughputCost }
+func roundRobin() multiple { return multiple{times: 2} }
 
-func (roundRobin) full(c plan.Config, _ float64) time.Duration { return 2 * c.Duration }
+func (r multiple) full(c plan.Config, _ float64) time.Duration {
+	return time.Duration(r.times * float64(c.Duration))
+}
 
-func (roundRobin) fastest(c plan.Config) time.Duration { return 2 * c.Duration }
+func (r multiple) fastest(c plan.Config) time.Duration { return r.full(c, 0) }
 
-func (roundRobin) leastRate(c plan.Config, rate float64) float64 {
+func (multiple) leastRate(c plan.Config, rate float64) float64 {
 	return math.Max(rate, c.Throughput())
 }
 
 // unchecked is roundRobin without regard to the machine that is only partly used.
-type unchecked struct{ roundRobin }
+type unchecked struct{ multiple }
 
-func (unchecked) partial(c plan.Config, _ float64) time.Duration { return 2 * c.Duration }
+func (r unchecked) partial(c plan.Config, _ float64) time.Duration { return r.full(c, 0) }
 
 // byConfiguration lets the machines of one configuration collect together, apart
 // from all others, as Scrooge dispatches: w is the rate of those that w fills.

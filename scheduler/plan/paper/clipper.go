@@ -10,7 +10,7 @@ func clipper() plan.Policy {
 	return oneKind{policy{
 		lacks:  []string{"tc", "dummy", "reassign", "merge", "direct"},
 		split:  "even",
-		rule:   unchecked{},
+		rule:   unchecked{roundRobin()},
 		module: func(_ *search, m *plan.ModuleProblem) moduleSolver { return bestInTwice{m} },
 	}}
 }

@@ -13,7 +13,7 @@ func inferline() policy {
 	return policy{
 		lacks:  []string{"tc", "dummy", "reassign", "merge", "direct"},
 		split:  "throughput",
-		rule:   unchecked{},
+		rule:   unchecked{roundRobin()},
 		module: func(_ *search, m *plan.ModuleProblem) moduleSolver { return bestInTwice{m} },
 	}
 }

@@ -96,7 +96,7 @@ func TestWorstCases(t *testing.T) {
 	for _, tt := range tests {
 		var rule latencyRule = throughputCost{}
 		if tt.roundRobin {
-			rule = roundRobin{}
+			rule = roundRobin()
 		}
 		for i, pt := range plantest.TableM1().Points {
 			assert.Equal(t, tt.want[i], rule.full(of(pt), 100))
@@ -121,7 +121,7 @@ func TestTheorem1(t *testing.T) {
 // Round robin is planned with 2d. What the dispatcher does in figure 4 is less: 3.375 s, see
 // package scheduler/dispatch/roundrobin.
 func TestRoundRobinIsPlannedWithTwiceTheDuration(t *testing.T) {
-	assert.Equal(t, 4*time.Second, roundRobin{}.full(of(plantest.Point(6, 2000)), 8))
+	assert.Equal(t, 4*time.Second, roundRobin().full(of(plantest.Point(6, 2000)), 8))
 }
 
 // Section III-B: A and B have ratio 3, C has 2.

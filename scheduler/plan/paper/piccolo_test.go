@@ -70,7 +70,7 @@ func TestPiccoloWorstCases(t *testing.T) {
 	c := of(plantest.Point(100, 1000))
 	rule := throughputCost{}
 	assert.Equal(t, 1500*time.Millisecond, rule.full(c, 200))
-	assert.Equal(t, 2*second, roundRobin{}.full(c, 200))
+	assert.Equal(t, 2*second, roundRobin().full(c, 200))
 	assert.InDelta(t, 2.18, rule.full(c, 85).Seconds(), 0.005)
 }
 

@@ -62,3 +62,22 @@ func TestScroogeKeepsItsPromises(t *testing.T) {
 	})
 	assert.NotZero(t, feasible)
 }
+
+// TestCustom: full machines of a custom Scrooge answer within 1.5 d, whatever their number.
+func TestCustom(t *testing.T) {
+	own := plan.Options{Policy: plan.PolicyScrooge, CostModel: plan.CostProportional}
+	problem := plantest.OneModule(plantest.TableM3(), 198, second)
+	p := solveCustom(problem, Custom{Base: plan.PolicyScrooge, Multiple: 1.5}, own)
+	require.Equal(t, plan.Feasible, p.Status, p.Reason)
+	assert.Equal(t, 8, p.Modules[0].Groups[0].Batch, "batch 32 needs 1.5 · 0.8 s, longer than the objective")
+	assert.Equal(t, 32, solve(problem, own).Modules[0].Groups[0].Batch, "d(1 + 1/n) = 0.8 · 1.25")
+
+	whole := plan.Options{Policy: plan.PolicyPiccolo, CostModel: plan.CostProportional}
+	filled := solveCustom(problem, Custom{Base: plan.PolicyPiccolo, Fill: true}, whole)
+	assert.Less(t, filled.Cost, solve(problem, whole).Cost, "2 dummy requests fill a machine, and b/(L - d) wants 122")
+}
+
+func solveCustom(p plan.Problem, c Custom, o plan.Options) plan.Plan {
+	o = c.Options(o)
+	return plan.Solve(p, o, o.Policies[o.Policy])
+}
