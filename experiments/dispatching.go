@@ -85,7 +85,7 @@ type one struct {
 
 // run measures the settings of a part, each policy a piece of work.
 func (p dispatchPart) run(ctx context.Context, e *Env) (Result, error) {
-	list, effort, policies := Of(p.name), Full(), dispatchPolicies()
+	list, effort, policies := e.settings(Of(p.name)), Full(), dispatchPolicies()
 	if e.Quick {
 		list, effort = Part(e, list, (len(list)+1)/2), Quick()
 	}
@@ -110,7 +110,6 @@ func (p dispatchPart) run(ctx context.Context, e *Env) (Result, error) {
 		if err := bounds(ctx, e, list, effort, &out); err != nil {
 			return out, err
 		}
-		out.Explain("clockwork", goodput, "the paper's Clockwork runs, and loses what it does not foresee; here it decides by profiles that are kept, on a virtual clock, and loses nothing to that.")
 	}
 	note(&out, p.x)
 	return out, nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -107,10 +109,17 @@ func (s *DispatchSetting) options(policy string, rate float64, e Effort, stop fu
 	}
 	requests := max(e.Requests, min(mostRequests, e.Each/slices.Min(s.weights())))
 	duration := max(requests/rate, leastSLOs*slo)
-	return simulate.Options{
+	o := simulate.Options{
 		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
 		Seed: 1, Delay: simulate.FixedDelay(s.Delay), Noise: s.Noise, Stop: stop,
 	}
+	if s.Kept != nil && s.Kept(policy) > 0 {
+		o.Policy = func(p shared.Options) (dispatch.Policy, error) {
+			p.Margin = s.Kept(policy)
+			return shared.New(policy, p)
+		}
+	}
+	return o
 }
 
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * 1e9)) }

@@ -33,9 +33,10 @@ type DispatchSetting struct {
 	Devices int
 	Shape   float64 // of gamma gaps; 1 is Poisson
 	Delay   dispatch.Delay
-	Noise   float64            // coefficient of variation of the time of a batch
-	Seeds   int                // runs at each rate, where more than the effort's
-	Printed map[string]float64 // goodputs in the paper, by policy, and its staggered bound
+	Noise   float64                           // coefficient of variation of the time of a batch
+	Seeds   int                               // runs at each rate, where more than the effort's
+	Kept    func(policy string) time.Duration // what a policy keeps before deadlines; nil for nothing
+	Printed map[string]float64                // goodputs in the paper, by policy, and its staggered bound
 }
 
 // largestBatch bounds the batches of all networks.
@@ -105,6 +106,33 @@ func dispatchSettings() []DispatchSetting {
 // Delays are those of the authors' code: 100 µs a message and 50 µs a request.
 func Delays() dispatch.Delay {
 	return dispatch.Delay{Control: 100 * time.Microsecond, PerRequest: 50 * time.Microsecond}
+}
+
+// What Clockwork and the authors' scheduler keep before a deadline.
+const (
+	keptByClockwork = 5 * time.Millisecond
+	keptForAnswers  = 2 * time.Millisecond
+)
+
+// settings are those under the assumptions that hold.
+func (e *Env) settings(list []DispatchSetting) []DispatchSetting {
+	list = slices.Clone(list)
+	for i := range list {
+		s := &list[i]
+		s.Kept = func(policy string) time.Duration {
+			switch {
+			case policy == deferred && e.Holds(authorsDelays):
+				return keptForAnswers
+			case policy == clockwork && e.Holds(clockworkAllowance):
+				return keptByClockwork
+			}
+			return 0
+		}
+		if e.Holds(authorsDelays) && s.Delay == (dispatch.Delay{}) {
+			s.Delay = Delays()
+		}
+	}
+	return list
 }
 
 func symphonyTable4() []DispatchSetting {

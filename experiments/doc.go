@@ -14,6 +14,15 @@
 //
 // Experiments drive the rooms below; only the command line imports them.
 //
+// # Assumptions
+//
+// What a paper leaves open, or its systems do otherwise than ours, is an Assumption with a
+// name and a source, in a file for each system (assumptions_planning.go and others). A figure
+// asks whether it holds (Env.Holds), so a profile of them can be played (Assume), and
+// Figure.Explain finds by trying which of them close the gap between a number and the
+// printed one. What it found on a small part of each figure is kept in gaps.json, from
+// which figures and docs/papers.md tell it.
+//
 // # Cores
 //
 // It drives a dispatcher, or one policy without it, as fast as it goes, and

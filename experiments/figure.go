@@ -28,6 +28,7 @@ type Figure struct {
 // Env is what figures are run with.
 type Env struct {
 	Quick    bool                             // a small part, for a look and for tests
+	Assumed  []string                         // names of assumptions that hold; see Assume
 	Trace    string                           // file of counts to take in place of drawn ones, where a figure has some; empty for none
 	Clock    func() time.Duration             // processor time of the calling thread; nil leaves times zero
 	Progress func(what string, done, all int) // called from one goroutine at a time; may be nil
@@ -99,7 +100,8 @@ type Result struct {
 	Rows  []Row    `json:"rows"`
 	Notes []string `json:"notes,omitempty"` // sentences that belong to the table
 
-	Causes []Cause `json:"-"` // why numbers are far from the printed ones; see Sentences
+	Gaps []Gap    `json:"-"`                 // what is known of numbers that are far from the printed ones
+	Held []string `json:"assumed,omitempty"` // names of the assumptions under which it was made
 }
 
 // Row is one measured number.
@@ -125,6 +127,19 @@ func (r *Result) AddPrinted(s Setting, system, metric, unit string, ours, paper 
 	r.Add(s, system, metric, unit, ours)
 	if n := len(r.Rows); n > 0 && paper != 0 {
 		r.Rows[n-1].Paper = &paper
+	}
+}
+
+// AddWithin appends a number of which the paper prints a range: outside it stands the end
+// that is nearer, inside there is nothing to compare.
+func (r *Result) AddWithin(s Setting, system, metric, unit string, ours, low, high float64) {
+	switch {
+	case ours < low:
+		r.AddPrinted(s, system, metric, unit, ours, low)
+	case ours > high:
+		r.AddPrinted(s, system, metric, unit, ours, high)
+	default:
+		r.Add(s, system, metric, unit, ours)
 	}
 }
 
@@ -211,84 +226,4 @@ type Picture struct {
 	LogX   bool
 	LogY   bool
 	Footer string
-}
-
-// Far is how far one of our numbers may be from the one that the paper prints, as a share
-// of it, before a figure says why.
-const Far = 0.15
-
-// Cause says why numbers of some systems and metrics are far from the printed ones.
-type Cause struct {
-	Systems []string // none for all
-	Metrics []string // none for all
-	Why     string   // one sentence
-}
-
-// Explain appends a cause. Names are divided by commas; an empty text stands for all.
-func (r *Result) Explain(systems, metrics, why string) {
-	r.Causes = append(r.Causes, Cause{Systems: names(systems), Metrics: names(metrics), Why: why})
-}
-
-func names(list string) []string {
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ", ")
-}
-
-func (c Cause) covers(r Row) bool {
-	within := func(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
-	return within(c.Systems, r.System) && within(c.Metrics, r.Metric)
-}
-
-// far reports whether the row is far from the printed number.
-func (r Row) far() bool {
-	return r.Paper != nil && *r.Paper != 0 && math.Abs(r.Ours/(*r.Paper)-1) > Far
-}
-
-// Unexplained are the rows that are far from the printed numbers, without a cause.
-func (r *Result) Unexplained() []Row {
-	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
-		return !row.far() || slices.ContainsFunc(r.Causes, func(c Cause) bool { return c.covers(row) })
-	})
-}
-
-// Sentences are the notes; then what of the numbers is far from the printed ones, and why.
-func (r *Result) Sentences() []string {
-	list := slices.Clone(r.Notes)
-	left := slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return !row.far() })
-	for _, c := range r.Causes {
-		var own []Row
-		left = slices.DeleteFunc(left, func(row Row) bool {
-			if c.covers(row) {
-				own = append(own, row)
-			}
-			return c.covers(row)
-		})
-		if len(own) > 0 {
-			list = append(list, "Not as printed, "+listed(own)+": "+c.Why)
-		}
-	}
-	if len(left) > 0 {
-		list = append(list, "Not as printed, and the cause is not known: "+listed(left)+".")
-	}
-	return list
-}
-
-// listed names systems with their metrics, each once.
-func listed(rows []Row) string {
-	var systems []string
-	metrics := map[string][]string{}
-	for _, r := range rows {
-		if !slices.Contains(systems, r.System) {
-			systems = append(systems, r.System)
-		}
-		if !slices.Contains(metrics[r.System], r.Metric) {
-			metrics[r.System] = append(metrics[r.System], r.Metric)
-		}
-	}
-	for i, s := range systems {
-		systems[i] = s + " (" + strings.Join(metrics[s], ", ") + ")"
-	}
-	return strings.Join(systems, ", ")
 }

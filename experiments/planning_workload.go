@@ -94,6 +94,9 @@ func drawWorkload(d drawer, app pipelines.Pipeline) (Workload, error) {
 	for i, m := range app.Modules {
 		family := d.family()
 		m.ProfileFile = ""
+		if d.from.PerModule {
+			devices = d.devices()
+		}
 		m.Profile = pipelines.Profile{Points: d.points(family, devices, batches)}
 		pipe.Modules[i] = m
 		w.Families = append(w.Families, family)
@@ -119,7 +122,8 @@ type Regime struct {
 
 	Batches [][]int // sets to draw from; none for powers of two to 32 or 64
 
-	Devices func(drawer) []drawnDevice // nil for two or three kinds that are drawn
+	Devices   func(drawer) []drawnDevice // nil for two or three kinds that are drawn
+	PerModule bool                       // how fast devices are is drawn for each module
 
 	Concurrent bool // profiles for several batches at a time besides; see WithConcurrency
 }

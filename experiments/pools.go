@@ -21,6 +21,10 @@ const (
 	aboveBound = 1.01
 	// thresholds of DeepRecSys that are tried.
 	thresholds = 50
+
+	steady  = "gamma:10.5" // gaps as the paper's simulator has them
+	overIt  = "kairos over it"
+	oneKind = "homogeneous, scaled to the budget"
 )
 
 // poolFigures are those about pools.
@@ -39,7 +43,7 @@ func runPools(ctx context.Context, e *Env) (Result, error) {
 	}
 	var all []piece
 	models, queries := published.KairosModels(), pool.DefaultQueries
-	arrivals := []string{"even", "gamma:10.5", "poisson"}
+	arrivals := []string{"even", steady, "poisson"}
 	if e.Quick {
 		models, queries, arrivals = models[1:2], quickQueries, arrivals[1:2]
 	}
@@ -50,12 +54,14 @@ func runPools(ctx context.Context, e *Env) (Result, error) {
 	}
 	var out Result
 	err := e.Each(ctx, "Pools", len(all), func(i int) (err error) {
-		all[i].row, err = measurePool(ctx, all[i].model, all[i].arrivals, queries, !e.Quick)
+		all[i].row, err = measurePool(ctx, all[i].model, all[i].arrivals, queries)
 		return err
 	})
 	for _, one := range all {
 		one.row.addTo(&out, Set("arrivals", one.arrivals, "model", one.model.Name))
 	}
+	out.Note("A baseline is measured on the configuration that is best for it of all within the budget. The paper prints that Kairos is about 1.5 times as fast as Ribbon, up to 1.44 times as DeepRecSys and Clockwork, twice as one kind of instance for RM2 and 1.25 times at least for all.")
+	out.Note("The oracle serves every query, the others 99 %% of them, and its order need not be the best: it is no bound, and may be beaten.")
 	return out, err
 }
 
@@ -90,9 +96,8 @@ func distributors(largest int) map[string]func(pool.TrialPool) []func() dispatch
 	}
 }
 
-// measurePool tries a model. In full the baselines look at all configurations for
-// the best one, otherwise at two.
-func measurePool(ctx context.Context, m published.KairosModel, arrivals string, queries int, full bool) (row, error) {
+// measurePool tries a model; the baselines look at all configurations for the best one.
+func measurePool(ctx context.Context, m published.KairosModel, arrivals string, queries int) (row, error) {
 	var p pool.Problem
 	p.Pool, p.Hardware = m.Pool()
 	p.Pool.Arrivals = arrivals
@@ -117,9 +122,6 @@ func measurePool(ctx context.Context, m published.KairosModel, arrivals string, 
 	}
 	r.chosen = s.Choice()
 	r.oracle = bestThroughput(s.Trial(r.chosen), s.Load)
-	if !full {
-		all = [][]int{r.chosen, r.bestConfiguration}
-	}
 	for name, policies := range distributors(int(s.Matching.Largest)) {
 		if ctx.Err() != nil {
 			return r, ctx.Err()
@@ -174,14 +176,26 @@ func (r row) addTo(out *Result, s Setting) {
 		at := s.With("instances", short(on))
 		out.Add(at, system, "goodput", "1/s", rate)
 		out.Add(at, system, "of the best oracle", "", rate/r.bestOracle)
-		out.Add(at, system, "kairos over it", "", r.kairos.Goodput/rate)
+		over, printed := r.kairos.Goodput/rate, s.Text("arrivals") == steady
+		switch {
+		case printed && system == ribbon:
+			out.AddPrinted(at, system, overIt, "", over, 1.5)
+		case printed && (system == deeprecsys || system == clockwork):
+			out.AddWithin(at, system, overIt, "", over, 1, 1.44)
+		case printed && system == oneKind && s.Text("model") == "rm2":
+			out.AddPrinted(at, system, overIt, "", over, 2)
+		case printed && system == oneKind:
+			out.AddWithin(at, system, overIt, "", over, 1.25, 2)
+		default:
+			out.Add(at, system, overIt, "", over)
+		}
 	}
 	add("kairos", r.chosen, r.kairos.Goodput)
 	add("kairos, the paper's coefficients", r.chosen, r.plain)
 	add("exact", counts(r.exact), r.exact.Goodput)
 	add("oracle there", r.chosen, r.oracle)
 	add("best oracle", r.bestConfiguration, r.bestOracle)
-	add("homogeneous, scaled to the budget", nil, r.homogeneous)
+	add(oneKind, nil, r.homogeneous)
 	for _, name := range []string{ribbon, deeprecsys, clockwork} {
 		add(name, r.on[name], r.baseline[name])
 	}

@@ -14,7 +14,7 @@ import (
 // docs/pools.md show for all.
 func TestWhatTheTableShows(t *testing.T) {
 	const ofOracle = 0.95 // least goodput of matching, relative to the oracle
-	r, err := measurePool(t.Context(), published.KairosModels()[1], "gamma:10.5", quickQueries, false)
+	r, err := measurePool(t.Context(), published.KairosModels()[1], "gamma:10.5", quickQueries)
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, r.kairos.Goodput, ofOracle*r.oracle)
 	assert.GreaterOrEqual(t, r.exact.Goodput, ofOracle*r.bestOracle)

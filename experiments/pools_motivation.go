@@ -138,7 +138,6 @@ func exploration(ctx context.Context, e *Env) (out Result, err error) {
 	out.AddPrinted(at, ribbon, "below one kind", "%", 100*float64(below)/float64(max(1, tried)), 70)
 	out.Add(at, ribbon, "best over one kind", "", best/base)
 	out.Note("Of %d configurations within the budget, drawn at random, %d reach %d queries per second by Ribbon's distributor and count. The paper walks through them by simulated annealing.", n, tried, leastExplored)
-	out.Explain(ribbon, "below one kind", "the walk of the paper seeks good configurations and meets more of them than chance does; Kairos' configurations are above one kind by the same distributor (best over one kind).")
 	return out, err
 }
 

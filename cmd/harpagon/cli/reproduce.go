@@ -25,6 +25,8 @@ type reproduceFlags struct {
 	list, full         bool
 	asJSON, asMarkdown bool
 	out, plot, trace   string
+	as                 string
+	explain            bool
 }
 
 // newReproduceCommand makes harpagon reproduce.
@@ -40,12 +42,20 @@ what the papers print beside it: a small part of each, or with --full the whole.
 which of them show what other figures of the papers do, and why the rest is not made;
 symphony stands for all whose ID begins with symphony/, and without any ID all are made.
 
+What the papers leave open, or their systems did otherwise than ours, are named assumptions.
+--as plays the papers' figures as the papers did as far as that is known, as the
+authors' programs do, or with every system on our terms; --explain tries the
+assumptions one by one and two by two, and prints which of them close the gap where a
+number is far from the printed one.
+
 The same is drawn at random everywhere, so what is planned or simulated can be
 repeated to the digit; times are this machine's. They are processor time where the
 system tells it, so that other work hardly matters.`,
 		Example: `  harpagon reproduce --list
   harpagon reproduce symphony/table4
   harpagon reproduce symphony planning/growth --full --out figures
+  harpagon reproduce harpagon/figure6 --as ours
+  harpagon reproduce harpagon/figure6 --explain
   harpagon reproduce harpagon piccolo --markdown > papers.md
   harpagon reproduce harmonybatch/traces --trace invocations_per_function_md.anon.d01.csv`,
 		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -57,6 +67,8 @@ system tells it, so that other work hardly matters.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.list, "list", false, "name the figures instead of making them")
 	flags.BoolVar(&f.full, "full", false, "the whole of each, for as long as --list says; without it a small part, within seconds to a minute")
+	flags.StringVar(&f.as, "as", experiments.AsPaper, "the `profile` of assumptions: "+strings.Join(experiments.Profiles(), ", "))
+	flags.BoolVar(&f.explain, "explain", false, "find the assumptions that close the gaps to printed numbers, instead of printing tables")
 	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
@@ -68,6 +80,9 @@ system tells it, so that other work hardly matters.`,
 		}
 		if f.list {
 			return f.writeList(d, all, args)
+		}
+		if f.explain && (f.asMarkdown || f.out != "" || f.plot != "" || c.Flags().Changed("as")) {
+			return wrongUse(c, errors.New("--explain prints text or JSON, and plays all profiles; leave out --as, --markdown, --out and --plot"))
 		}
 		chosen, err := choose(all, args)
 		if err != nil {
@@ -123,6 +138,8 @@ type figureJSON struct {
 	Seconds int               `json:"seconds"`
 	Rows    []experiments.Row `json:"rows,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
+	Assumed []string          `json:"assumed,omitempty"`
+	Gaps    []experiments.Gap `json:"gaps,omitempty"`
 }
 
 // writeList names the figures with the IDs, all without any, and what of the papers is
@@ -182,9 +199,15 @@ func where(p experiments.Printed) string {
 func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments.Figure, line string) error {
 	e := d.Env()
 	e.Quick, e.Trace = !f.full, f.trace
+	if f.explain {
+		return f.explainAll(ctx, d, e, chosen)
+	}
+	var err error
+	if e.Assumed, err = experiments.Assume(f.as); err != nil {
+		return fmt.Errorf("--as: %w", err)
+	}
 	made := []figureJSON{}
 	head := f.head(line)
-	var err error
 	for i := range chosen {
 		one := &chosen[i]
 		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
@@ -197,7 +220,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 			}
 			break
 		}
-		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Sentences()})
+		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Sentences(), Assumed: r.Held})
 		switch {
 		case f.asJSON:
 		case f.asMarkdown:
@@ -213,7 +236,30 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 	if f.asJSON {
 		err = errors.Join(err, writeJSON(d.Stdout, map[string]any{"figures": made}))
 	}
+	if g := experiments.Glossary(chosen); f.asMarkdown && err == nil && len(g.Rows) > 0 {
+		fmt.Fprint(d.Stdout, "### Assumptions\n\n", g.Markdown())
+	}
 	return err
+}
+
+// explainAll explains the gaps of the figures one after the other.
+func (f *reproduceFlags) explainAll(ctx context.Context, d *Deps, e *experiments.Env, chosen []experiments.Figure) error {
+	all := []figureJSON{}
+	for i := range chosen {
+		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", chosen[i].ID, i+1, len(chosen))
+		x, err := chosen[i].Explain(ctx, e)
+		if err != nil {
+			return fmt.Errorf("%s: %w", chosen[i].ID, err)
+		}
+		all = append(all, figureJSON{ID: x.ID, Title: chosen[i].Title, Seconds: chosen[i].Seconds, Gaps: x.Gaps})
+		if !f.asJSON {
+			fmt.Fprint(d.Stdout, x.Describe())
+		}
+	}
+	if f.asJSON {
+		return writeJSON(d.Stdout, map[string]any{"figures": all})
+	}
+	return nil
 }
 
 // keep writes a figure to the folder that was asked for.
@@ -270,6 +316,9 @@ func (f *reproduceFlags) command(ids []string) string {
 	words := append([]string{"harpagon reproduce"}, ids...)
 	if f.full {
 		words = append(words, "--full")
+	}
+	if f.as != experiments.AsPaper {
+		words = append(words, "--as", f.as)
 	}
 	if f.trace != "" {
 		words = append(words, "--trace", filepath.Base(f.trace))

@@ -116,12 +116,32 @@ func TestReproduceRefuses(t *testing.T) {
 		{[]string{"symphony/table9"}, `there is no figure "symphony/table9". Did you mean "symphony/table`},
 		{[]string{"nothing"}, `there is no figure "nothing". harpagon reproduce --list names all`},
 		{[]string{"--json", "--markdown"}, "exclude each other"},
+		{[]string{"harpagon/table2", "--as", "theirs"}, `--as: there is no profile "theirs" of assumptions; there is paper, authors, ours`},
+		{[]string{"harpagon/table2", "--explain", "--as", "ours"}, "leave out --as"},
 		{[]string{"symphony/table2", "--out", os.DevNull}, "--out: "},
 	} {
 		got := run(t, append([]string{"reproduce"}, row.args...)...)
 		assert.Equal(t, ExitError, got.code)
 		assert.Contains(t, got.stderr, row.says)
 	}
+}
+
+// TestReproduceAs: the same figure on other terms, and what closes the gaps between them.
+func TestReproduceAs(t *testing.T) {
+	const id = "harpagon/figure7"
+	asPaper := run(t, "reproduce", id)
+	require.Equal(t, ExitOK, asPaper.code, asPaper.stderr)
+	assert.Contains(t, asPaper.stdout, "Assumed: dense-regime, speeds-by-module, dt-1.5d.")
+	ours := run(t, "reproduce", id, "--as", "ours")
+	require.Equal(t, ExitOK, ours.code, ours.stderr)
+	assert.NotContains(t, ours.stdout, "Assumed: ")
+	assert.NotEqual(t, asPaper.stdout, ours.stdout)
+	gaps := run(t, "reproduce", id, "--explain")
+	require.Equal(t, ExitOK, gaps.code, gaps.stderr)
+	assert.Contains(t, gaps.stdout, "Harp-dt, worst case over that of TC dispatch: 1.428 is printed; ")
+	assert.Contains(t, gaps.stdout, "Met with dt-1.5d: ")
+	whole := run(t, "reproduce", "harpagon/table2", "--explain")
+	assert.Equal(t, "harpagon/table2: every printed number is met.\n", whole.stdout)
 }
 
 // TestReproduceStopsWhenAsked: what is done stays, as JSON that is whole.

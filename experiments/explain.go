@@ -1,0 +1,283 @@
+package experiments
+
+import (
+	"context"
+	_ "embed" // what Known reads
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/harpagon/harpagon/pipelines/quantity"
+)
+
+// Far is how far one of our numbers may be from the one that the paper prints, as a share
+// of it, and still count as met.
+const Far = 0.15
+
+// leastClosed is the share of a gap that assumptions must close to be named for it.
+const leastClosed = 0.25
+
+// Gap is a number that is far from the printed one on our terms or on the paper's, and
+// what assumptions make of it.
+type Gap struct {
+	Setting string   `json:"setting,omitempty"`
+	System  string   `json:"system"`
+	Metric  string   `json:"metric"`
+	Paper   float64  `json:"paper"`
+	Ours    float64  `json:"ours"`
+	AsPaper float64  `json:"as_paper"` // under the assumptions of profile paper
+	Alone   []Trial  `json:"alone,omitempty"`
+	Best    *Trial   `json:"best,omitempty"`    // nil where none closes a quarter of the gap
+	Untried []string `json:"untried,omitempty"` // assumptions that cannot be tried here
+}
+
+// Trial is the number under some assumptions.
+type Trial struct {
+	Assumed []string `json:"assumed"`
+	Ours    float64  `json:"ours"`
+}
+
+// Explanation is all gaps of a figure.
+type Explanation struct {
+	ID   string `json:"id"`
+	Gaps []Gap  `json:"gaps"`
+}
+
+// Explain makes the figure on our terms, under each of its assumptions, under each two of
+// them and as the paper, and finds for each number that is far from the printed one the
+// fewest assumptions that meet it, or those that come nearest.
+func (f *Figure) Explain(ctx context.Context, e *Env) (Explanation, error) {
+	var names, held, untried []string
+	for _, a := range AssumptionsOf(f.ID) {
+		if a.Untried {
+			untried = append(untried, a.Name)
+			continue
+		}
+		names = append(names, a.Name)
+		if slices.Contains(a.As, AsPaper) {
+			held = append(held, a.Name)
+		}
+	}
+	sets := [][]string{nil}
+	for _, one := range names {
+		sets = append(sets, []string{one})
+	}
+	alone := len(sets)
+	for i, one := range names {
+		for _, other := range names[i+1:] {
+			sets = append(sets, []string{one, other})
+		}
+	}
+	if len(names) > 0 {
+		sets = append(sets, held)
+	}
+	runs := make([]map[string]Row, len(sets))
+	out := Explanation{ID: f.ID}
+	var order []Row
+	for i, set := range sets {
+		env := *e
+		env.Assumed = set
+		r, err := f.Run(ctx, &env)
+		if err != nil {
+			return out, err
+		}
+		runs[i] = map[string]Row{}
+		for _, row := range r.Rows {
+			runs[i][row.key()] = row
+		}
+		if i == 0 {
+			order = r.Rows
+		}
+	}
+	for _, row := range order {
+		last, ok := runs[len(runs)-1][row.key()]
+		if row.Paper == nil || !row.far() && (!ok || !last.far()) {
+			continue
+		}
+		g := Gap{Setting: row.place(), System: row.System, Metric: row.Metric, Paper: *row.Paper, Ours: row.Ours, AsPaper: last.Ours, Untried: untried}
+		for i, set := range sets[1:] {
+			other, ok := runs[i+1][row.key()]
+			if !ok {
+				continue
+			}
+			t := Trial{Assumed: set, Ours: other.Ours}
+			if i+1 < alone {
+				g.Alone = append(g.Alone, t)
+			}
+			if g.Best == nil || g.better(t, *g.Best) {
+				g.Best = &t
+			}
+		}
+		if g.Best != nil && !g.met(g.Best.Ours) && g.closes(g.Best.Ours) < leastClosed {
+			g.Best = nil
+		}
+		out.Gaps = append(out.Gaps, g)
+	}
+	return out, nil
+}
+
+func (g *Gap) met(ours float64) bool { return math.Abs(ours/g.Paper-1) <= Far }
+
+// closes is the share of the gap that a number closes.
+func (g *Gap) closes(ours float64) float64 {
+	return 1 - math.Abs(ours-g.Paper)/math.Abs(g.Ours-g.Paper)
+}
+
+// better prefers what meets the number by fewer assumptions, and then what is nearer.
+func (g *Gap) better(a, b Trial) bool {
+	if g.met(a.Ours) != g.met(b.Ours) {
+		return g.met(a.Ours)
+	}
+	if g.met(a.Ours) && len(a.Assumed) != len(b.Assumed) {
+		return len(a.Assumed) < len(b.Assumed)
+	}
+	return math.Abs(a.Ours-g.Paper) < math.Abs(b.Ours-g.Paper)
+}
+
+// Describe is the gap in one sentence.
+func (g *Gap) Describe() string {
+	what := g.System + ", " + g.Metric
+	if g.Setting != "" {
+		what += " (" + g.Setting + ")"
+	}
+	n := quantity.Number
+	text := fmt.Sprintf("%s: %s is printed; %s on our terms, %s as the paper. ", what, n(g.Paper), n(g.Ours), n(g.AsPaper))
+	switch {
+	case g.Best != nil && len(g.Best.Assumed) == 0 || g.Best == nil && g.met(g.Ours):
+		text += "It is met on our terms"
+	case g.Best != nil && g.met(g.Best.Ours) && g.met(g.AsPaper):
+		text += fmt.Sprintf("Met with %s: %s", strings.Join(g.Best.Assumed, " and "), n(g.Best.Ours))
+	case g.Best != nil && g.met(g.Best.Ours):
+		text += fmt.Sprintf("Open: %s alone would meet it, with %s, and not beside what else is assumed", strings.Join(g.Best.Assumed, " and "), n(g.Best.Ours))
+	case g.Best != nil:
+		text += fmt.Sprintf("Open; %s closes %.0f %% of it: %s", strings.Join(g.Best.Assumed, " and "), 100*g.closes(g.Best.Ours), n(g.Best.Ours))
+	case len(g.Alone) > 0:
+		var tried []string
+		for _, t := range g.Alone {
+			tried = append(tried, fmt.Sprintf("%s gives %s", t.Assumed[0], n(t.Ours)))
+		}
+		text += "Open: " + strings.Join(tried, ", ")
+	default:
+		text += "Open: nothing that could be tried is known"
+	}
+	if len(g.Untried) > 0 && (g.Best == nil || !g.met(g.Best.Ours)) {
+		text += "; not tried, because it cannot be here: " + strings.Join(g.Untried, ", ")
+	}
+	return text + "."
+}
+
+// Describe lists the gaps, and the assumptions that their sentences name.
+func (x *Explanation) Describe() string {
+	if len(x.Gaps) == 0 {
+		return x.ID + ": every printed number is met.\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", x.ID)
+	for i := range x.Gaps {
+		fmt.Fprintf(&b, "  %s\n", x.Gaps[i].Describe())
+	}
+	for _, a := range AssumptionsOf(x.ID) {
+		fmt.Fprintf(&b, "  %s\n", a.Describe())
+	}
+	return b.String()
+}
+
+//go:embed gaps.json
+var recordedGaps []byte
+
+// Known are the gaps that a small part of each figure showed, as reproduce --explain
+// recorded them.
+func Known() (list []Explanation, err error) {
+	var file struct {
+		Figures []Explanation `json:"figures"`
+	}
+	err = json.Unmarshal(recordedGaps, &file)
+	return file.Figures, err
+}
+
+// explained is the figure under no assumptions but its own, with what is known of its gaps
+// beside what it finds.
+func explained(f Figure, known []Explanation) Figure {
+	run, own := f.Run, AssumptionsOf(f.ID)
+	f.Run = func(ctx context.Context, e *Env) (Result, error) {
+		env, held := *e, []string(nil)
+		for _, a := range own {
+			if e.Holds(a.Name) {
+				held = append(held, a.Name)
+			}
+		}
+		env.Assumed = held
+		r, err := run(ctx, &env)
+		r.Held = held
+		for _, x := range known {
+			if x.ID == f.ID {
+				r.Gaps = x.Gaps
+			}
+		}
+		return r, err
+	}
+	return f
+}
+
+// place is where the number was measured, in words.
+func (r *Row) place() string {
+	var words []string
+	for _, v := range r.Setting {
+		words = append(words, r.Setting.Text(v.Name))
+	}
+	return strings.Join(words, ", ")
+}
+
+func (r *Row) key() string { return r.place() + "; " + r.System + "; " + r.Metric }
+
+// far reports whether the row is far from the printed number.
+func (r *Row) far() bool {
+	return r.Paper != nil && *r.Paper != 0 && math.Abs(r.Ours/(*r.Paper)-1) > Far
+}
+
+// gap is what is known of the row's.
+func (r *Result) gap(row *Row) *Gap {
+	for i := range r.Gaps {
+		g := &r.Gaps[i]
+		if g.System == row.System && g.Metric == row.Metric && g.Setting == row.place() {
+			return g
+		}
+	}
+	return nil
+}
+
+// Unexplained are the rows that are far from the printed numbers, and of whose gaps nothing
+// was recorded.
+func (r *Result) Unexplained() (list []Row) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.far() && r.gap(row) == nil {
+			list = append(list, *row)
+		}
+	}
+	return list
+}
+
+// Sentences are the notes; then the assumptions that held, and what is known of the numbers
+// that are far from the printed ones.
+func (r *Result) Sentences() []string {
+	list := slices.Clone(r.Notes)
+	if len(r.Held) > 0 {
+		list = append(list, "Assumed: "+strings.Join(r.Held, ", ")+".")
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if !row.far() {
+			continue
+		}
+		if g := r.gap(row); g != nil {
+			list = append(list, notPrinted+g.Describe())
+		} else {
+			list = append(list, notPrinted+row.System+", "+row.Metric+": not looked into yet.")
+		}
+	}
+	return list
+}
+
+const notPrinted = "Not as printed: "
