@@ -57,7 +57,12 @@ func (s *DispatchSetting) Measure(policy string, e Effort, stop func() bool) (Me
 		o := s.options(policy, rate, e, stop)
 		o.Seed = seed
 		o.GiveUp = int64(giveUp*(1-simulate.DefaultAttainment)*rate*o.Duration.Seconds()) + 1000
-		return simulate.OnCluster(s.Loads(rate), s.pool(), o)
+		r, err := simulate.OnCluster(s.Loads(rate), s.pool(), o)
+		if s.Pooled && err == nil {
+			total := r.Total()
+			r.Pipelines = []simulate.PipelineResult{{Counts: total, Attainment: float64(total.Completed) / float64(max(1, total.Requests))}}
+		}
+		return r, err
 	}
 	search := simulate.Search{Tolerance: e.Tolerance, Seeds: e.Seeds, Seed: 1, Start: s.Bound() / 2}
 	if s.Seeds > e.Seeds { // a setting to be known closely

@@ -35,6 +35,7 @@ type DispatchSetting struct {
 	Delay   dispatch.Delay
 	Noise   float64                           // coefficient of variation of the time of a batch
 	Seeds   int                               // runs at each rate, where more than the effort's
+	Pooled  bool                              // the share in time is that of all requests, not that of the network with the least
 	Kept    func(policy string) time.Duration // what a policy keeps before deadlines; nil for nothing
 	Printed map[string]float64                // goodputs in the paper, by policy, and its staggered bound
 }
@@ -119,6 +120,7 @@ func (e *Env) settings(list []DispatchSetting) []DispatchSetting {
 	list = slices.Clone(list)
 	for i := range list {
 		s := &list[i]
+		s.Pooled = e.Holds(pooledShare)
 		s.Kept = func(policy string) time.Duration {
 			switch {
 			case policy == deferred && e.Holds(authorsDelays):

@@ -206,7 +206,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 	if e.Assumed, err = experiments.Assume(f.as); err != nil {
 		return fmt.Errorf("--as: %w", err)
 	}
-	made := []figureJSON{}
+	made, began := []figureJSON{}, d.now()
 	head := f.head(line)
 	for i := range chosen {
 		one := &chosen[i]
@@ -236,6 +236,7 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 	if f.asJSON {
 		err = errors.Join(err, writeJSON(d.Stdout, map[string]any{"figures": made}))
 	}
+	fmt.Fprintf(d.Stderr, "%d of %d figures in %s\n", len(made), len(chosen), (d.now() - began).Round(time.Second))
 	if g := experiments.Glossary(chosen); f.asMarkdown && err == nil && len(g.Rows) > 0 {
 		fmt.Fprint(d.Stdout, "### Assumptions\n\n", g.Markdown())
 	}

@@ -38,7 +38,10 @@ import (
 // would want 6.4 dummies), so they are added only where the cost falls. Where
 // d is not half of L the formula differs much from the machine that it means to
 // fill: for M3 of Harpagon's Table II it wants 122 dummy requests where 2 are
-// enough.
+// enough. It also makes the cost change with every millisecond of a budget, so that a
+// finer split is nearly always a little cheaper: with the rule of Harpagon first
+// (Custom.Fill) Piccolo is as cheap as the best split in steps of a millisecond on 70 % of
+// the workloads of piccolo/figure4, and on 43 % with its own.
 func piccolo() policy {
 	return policy{
 		lacks:      []string{"merge", "direct"},
