@@ -26,9 +26,9 @@ import (
 	"github.com/harpagon/harpagon/gateway/metrics"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
-	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/listen"
@@ -49,7 +49,9 @@ func everything() *metrics.Metrics {
 			Plan:     plan.Plan{Cost: 3.6, Sound: true, Expected: &plan.Expectation{Attainment: 0.995}},
 		}}
 	}), metrics.Trials(func() map[string]rollout.Seen { return map[string]rollout.Seen{"p": {Generation: 2}} }),
-		metrics.Streams(func() map[string]admission.StreamShares { return map[string]admission.StreamShares{"p": {Open: 1, Most: 2}} }),
+		metrics.Streams(func() map[string]admission.StreamShares {
+			return map[string]admission.StreamShares{"p": {Open: 1, Most: 2}}
+		}),
 		metrics.Promises(func() map[string]autoscale.Broken {
 			return map[string]autoscale.Broken{"p": {Cause: autoscale.Cause{Module: "m", Reason: autoscale.ReasonLate}}}
 		}), metrics.DevicesWanted(func() map[string]int { return map[string]int{"cpu": 2} }))

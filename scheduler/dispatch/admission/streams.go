@@ -38,13 +38,13 @@ const (
 )
 
 type stream struct {
-	next    Time // when the next frame is due by the stream's pace
-	last    Time // when a frame came last
-	held    any  // the frame that waits for its time; nil for none
-	spared  bool // the last one that came while another waited was dropped: the next is not
-	ended   bool // no more are to come
-	frames  int64
-	inTime  int64
+	next   Time // when the next frame is due by the stream's pace
+	last   Time // when a frame came last
+	held   any  // the frame that waits for its time; nil for none
+	spared bool // the last one that came while another waited was dropped: the next is not
+	ended  bool // no more are to come
+	frames int64
+	inTime int64
 }
 
 // StreamVerdict is what becomes of a frame.

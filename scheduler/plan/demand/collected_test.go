@@ -52,7 +52,7 @@ func TestCollectedHoldsForAnyPhases(t *testing.T) {
 		"three rounds of two":             {Bursts{Items: 40, Gap: 0.1}, 8, 2, 0.03, 0.12},
 		"jitter lets two periods come":    {Bursts{Items: 8, Gap: 0.1, Jitter: 0.1}, 8, 1, 0.06, 0.18},
 		"jitter that is less than a gap":  {Bursts{Items: 8, Gap: 0.1, Jitter: 0.05}, 8, 1, 0.06, 0.13},
-		"several of one stream":          {Bursts{Items: 1, Gap: 0.1, Jitter: 0.35}, 1, 1, 0.06, 0.31},
+		"several of one stream":           {Bursts{Items: 1, Gap: 0.1, Jitter: 0.35}, 1, 1, 0.06, 0.31},
 		"too few":                         {Bursts{Items: 9, Gap: 0.1}, 1, 1, 0.02, math.Inf(1)},
 		"none":                            {Bursts{Items: 9, Gap: 0.1}, 1, 0, 0.02, math.Inf(1)},
 		"used to the full, not to a beat": {Bursts{Items: 3, Gap: 0.3}, 2, 1, 0.2, 0.6},
