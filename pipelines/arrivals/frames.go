@@ -13,6 +13,10 @@ import (
 // phase that is drawn. A declaration has a stream block for them.
 const Frames = "frames"
 
+// framesInPhase is how many frames a stream sends, on average, before it leaves out a part of a
+// period, so that one run sees several phases.
+const framesInPhase = 256
+
 // frame is the next one of a stream, and when it is due by the stream's pace, in nanoseconds.
 type frame struct {
 	at, due float64
@@ -64,6 +68,9 @@ func (s *Stream) framed() time.Duration {
 	at := f.at
 	s.from = f.stream
 	f.due += s.gap
+	if s.rng.IntN(framesInPhase) == 0 { // clocks drift, and streams come and go
+		f.due += s.gap * s.rng.Float64()
+	}
 	f.at = s.late(f.due, f.at)
 	heap.Fix(&s.next, 0)
 	if at >= float64(never) {

@@ -55,6 +55,10 @@ type Plan struct {
 	Headroom     time.Duration `json:"headroom_ms,omitempty"`
 	HeadroomCost *float64      `json:"headroom_cost,omitempty"`
 
+	// ChosenPhasesCost is what a plan would cost, money per hour, if the phases of streams were
+	// chosen; nil for other than streams that send when they like.
+	ChosenPhasesCost *float64 `json:"chosen_phases_cost,omitempty"`
+
 	// DurationQuantile is the share of measured runs that took no longer than durations
 	// count here; 0 where they count as profiles state them. See pipelines.Pipeline.Quantile.
 	// What that costs is part of HeadroomCost.
@@ -283,6 +287,9 @@ func (p Plan) Describe() string {
 		fmt.Fprintf(&b, "carries %s/s: the devices suffice for no more of the rate, and the rest is refused\n", quantity.Number(p.Carries))
 	}
 	b.WriteString(p.margin())
+	if p.ChosenPhasesCost != nil {
+		fmt.Fprintf(&b, "costs %s per hour with chosen phases: where whoever sends spreads the streams over a period\n", quantity.Money(*p.ChosenPhasesCost))
+	}
 	if p.Transfer > 0 {
 		fmt.Fprintf(&b, "durations count %s for the way to executors and back, as measured\n", quantity.Duration(p.Transfer))
 	}

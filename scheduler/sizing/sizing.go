@@ -104,6 +104,9 @@ func solveAll(problems []plan.Problem, o Options) []plan.Plan {
 	}
 	together := policies.SolveAll(even, o.Options)
 	margins(even, o, together)
+	for k := range together {
+		phases(even[k], o, &together[k])
+	}
 	for k, p := range together {
 		plans[index[k]] = p
 	}
@@ -139,6 +142,18 @@ func size(p plan.Problem, o Options) (plan.Plan, error) {
 func simulated(p *pipelines.Pipeline) bool {
 	_, err := arrivals.Declared(p)
 	return err == nil && !p.ProvesEvery()
+}
+
+// phases writes what a plan for streams that send when they like would cost, by itself, if their
+// phases were chosen.
+func phases(p plan.Problem, o Options, out *plan.Plan) {
+	if p.Pipeline.Stream.IsZero() || p.Pipeline.Stream.Chosen() || out.Status == plan.Infeasible {
+		return
+	}
+	p.Pipeline.Stream.Phases = pipelines.PhasesChosen
+	if chosen := policies.Solve(p, o.Options); chosen.Status != plan.Infeasible {
+		out.ChosenPhasesCost = &chosen.Cost
+	}
 }
 
 // margin writes what the headroom of a plan costs: cost is what the plan for even

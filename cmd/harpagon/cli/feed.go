@@ -43,7 +43,7 @@ Streams send when they like: each has a phase that is drawn, or, where the strea
 says phases = "chosen", its place in the period. With --together all send at one
 instant, which is the worst that a plan counts on.`,
 		Example: `  harpagon feed crossing --streams 40 --duration 1m
-  harpagon feed crossing --source examples/streams/street.mp4
+  harpagon feed crossing --source street.mp4
   harpagon feed crossing --source rtsp://10.0.0.9/main --streams 4
   harpagon feed crossing --streams 52 --json`,
 		Args: cobra.ExactArgs(1),

@@ -22,7 +22,8 @@ const templateRoot = "template"
 
 // newInitCommand makes harpagon init.
 func newInitCommand(d *Deps) *cobra.Command {
-	return &cobra.Command{
+	stream := false
+	c := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write an example pipeline to start from",
 		Long: `Writes a commented pipeline.hcl and the profiles that it names into a folder, the
@@ -30,17 +31,48 @@ current one by default. It validates and plans at once, without models and
 devices: its profiles are synthetic, made up to look like those of two networks.
 Existing files are never overwritten.`,
 		Example: `  harpagon init mypipeline
-  harpagon plan mypipeline`,
+  harpagon plan mypipeline
+  harpagon init --stream cameras`,
 		Args: atMostOneFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
 			folder := "."
 			if len(args) == 1 {
 				folder = args[0]
 			}
-			return initialise(d, folder)
+			return initialise(d, folder, stream)
 		},
 	}
+	c.Flags().BoolVar(&stream, "stream", false, "whose requests are frames of cameras, with a stream block")
+	return c
 }
+
+// ofCameras makes the template one whose requests are frames.
+var ofCameras = strings.NewReplacer(
+	`--var rate=200, or the
+# environment variable HARPAGON_VAR_rate.
+variable "rate" {
+  type        = number
+  default     = 100
+  description = "pictures per second"
+}`, `--var cameras=20, or the
+# environment variable HARPAGON_VAR_cameras.
+variable "cameras" {
+  type        = number
+  default     = 10
+  description = "cameras that send pictures"
+}`,
+	`slo  = "400ms"  # from a picture's arrival to its answer, for every picture
+  rate = var.rate # pictures per second
+`, `slo = "400ms" # from a picture's arrival to its answer, for every picture
+
+  # The pictures are frames of cameras, each at its own pace. Send some, once it
+  # runs: harpagon feed objects --source VIDEO
+  stream {
+    rate   = 10          # frames per second of one camera
+    count  = var.cameras # one more is refused
+    jitter = "20ms"      # how far a frame may come after its pace
+  }
+`)
 
 func atMostOneFolder(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
@@ -50,7 +82,7 @@ func atMostOneFolder(c *cobra.Command, args []string) error {
 }
 
 // initialise writes all files, or none where one is there already.
-func initialise(d *Deps, folder string) error {
+func initialise(d *Deps, folder string, stream bool) error {
 	names, err := templateFiles()
 	if err != nil {
 		return err
@@ -65,7 +97,7 @@ func initialise(d *Deps, folder string) error {
 		return fmt.Errorf("%s: there already, and init overwrites nothing; name another folder: harpagon init DIR", strings.Join(taken, ", "))
 	}
 	for _, name := range names {
-		if err := writeTemplate(folder, name); err != nil {
+		if err := writeTemplate(folder, name, stream); err != nil {
 			return err
 		}
 		fmt.Fprintln(d.Stdout, "wrote", filepath.Join(folder, name))
@@ -85,10 +117,13 @@ func templateFiles() ([]string, error) {
 	return names, err
 }
 
-func writeTemplate(folder, name string) error {
+func writeTemplate(folder, name string, stream bool) error {
 	text, err := template.ReadFile(templateRoot + "/" + filepath.ToSlash(name))
 	if err != nil {
 		return err
+	}
+	if stream {
+		text = []byte(ofCameras.Replace(string(text)))
 	}
 	return writeFresh(filepath.Join(folder, name), text)
 }
