@@ -59,7 +59,7 @@ func (gr *deployed) streamRules() (r admission.StreamRules, ok bool) {
 // frame runs a request to a pipeline whose requests are frames.
 func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admission.StreamRules, q *wire.InferRequest, arrival dispatch.Time, run func() (*wire.InferResponse, error)) (*wire.InferResponse, error) {
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	name, err := p.streams.enter(ctx, r, q.Frame, deadline, g.now)
+	name, err := p.streams.enter(ctx, r, wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
 	if err != nil {
 		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +27,10 @@ type heldFrame struct{ dropped chan struct{} }
 
 // enter waits until a frame may go in, and gives the name under which its stream is open. A request
 // that names no stream is a stream of one frame.
-func (s *streams) enter(ctx context.Context, r *admission.StreamRules, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (name string, err *wire.Error) {
-	name, last := f.Stream, f.Last
-	if name == "" {
-		name, last = "\x00"+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
+func (s *streams) enter(ctx context.Context, r *admission.StreamRules, owner string, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (name string, err *wire.Error) {
+	name, last := owner+"\x00"+f.Stream, f.Last // each caller has names of its own
+	if f.Stream == "" {
+		name, last = "\x00\x00"+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
 	}
 	frame := &heldFrame{make(chan struct{})}
 	s.mu.Lock()
@@ -85,5 +86,7 @@ func (s *streams) answer(name string) {
 func (s *streams) shares(now dispatch.Time, r *admission.StreamRules) admission.StreamShares {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of.Shares(now, r)
+	all := s.of.Shares(now, r)
+	all.WorstName = all.WorstName[strings.LastIndexByte(all.WorstName, 0)+1:]
+	return all
 }

@@ -1,6 +1,10 @@
 package wire
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
 
 // Frame says that a request is a frame of a stream, as the sequence parameters of the Open Inference
 // Protocol do. The zero value is no frame.
@@ -30,6 +34,8 @@ func (f Frame) Check() *Error {
 		return Errorf(CodeInvalid, "", "a frame names its stream: give %s a text or a number other than 0", SequenceID)
 	case len(f.Stream) > MaxStreamName:
 		return Errorf(CodeInvalid, "", "%s has %d bytes, and at most %d are taken", SequenceID, len(f.Stream), MaxStreamName)
+	case strings.ContainsFunc(f.Stream, unicode.IsControl):
+		return Errorf(CodeInvalid, "", "%s has control characters", SequenceID)
 	}
 	return nil
 }

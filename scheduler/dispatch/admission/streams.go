@@ -1,10 +1,8 @@
 package admission
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -170,7 +168,7 @@ func (s StreamShares) Describe() string {
 	if s.Open == 0 {
 		return fmt.Sprintf("streams: none of %d open", s.Most)
 	}
-	return fmt.Sprintf("streams: %d of %d open; of the worst, %s, %s in time, of the median %s", s.Open, s.Most, cmp.Or(strings.TrimLeft(s.WorstName, "\x00"), "-"), quantity.Percent(s.Worst), quantity.Percent(s.Median))
+	return fmt.Sprintf("streams: %d of %d open; of the worst, %q, %s in time, of the median %s", s.Open, s.Most, s.WorstName, quantity.Percent(s.Worst), quantity.Percent(s.Median))
 }
 
 // remembered is how many frames of a stream count at the most; then half of them are forgotten.
