@@ -13,6 +13,8 @@
 //	GET  .../config                           its configuration, as Triton's clients ask for it
 //	POST /v2/repository/index                 names, versions and states
 //	POST /v2/repository/models/{name}/load    refused, and unload, with what to do instead
+//	GET  /v2/systemsharedmemory[/region/{name}]/status, POST .../register, .../unregister
+//	                                          where Options.Regions is set
 //	GET  /metrics                             where Options.Metrics is set
 //
 // Tensors travel as JSON or as binary data, see package wire/oip. The request

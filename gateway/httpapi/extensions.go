@@ -24,6 +24,7 @@ func (s *server) extend(mux *http.ServeMux) {
 	for _, model := range []string{"/v2/models/{name}", "/v2/models/{name}/versions/{version}"} {
 		mux.HandleFunc("GET "+model+"/config", s.guardModel(s.config))
 	}
+	s.share(mux)
 	if s.options.Statistics == nil {
 		return
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
 	Bytes *gateway.Bytes
 
+	// Regions is the memory that callers of this machine may share; nil lets nobody.
+	Regions *oip.Regions
+
 	// Statistics tells of a pipeline what was seen; nil leaves statistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
 }
@@ -116,6 +119,9 @@ func (s *server) about(w http.ResponseWriter, _ *http.Request) {
 	if s.options.Statistics != nil {
 		extensions += `,"statistics"`
 	}
+	if s.options.Regions != nil {
+		extensions += `,"` + oip.ExtensionSharedMemory + `"`
+	}
 	oip.WriteHTTP(w, []byte(`{"name":"harpagon","version":`+strconv.Quote(version)+`,"extensions":[`+extensions+`]}`), nil)
 }
 
@@ -193,13 +199,13 @@ func (s *server) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	held := s.options.Bytes.Begin(modelName(r))
 	defer held.Release()
-	call, err := oip.ReadHTTP(w, r, oip.Bounds{Most: s.options.MaxBody, Grow: held.Grow})
+	call, err := oip.ReadHTTP(w, r, oip.Bounds{Most: s.options.MaxBody, Grow: held.Grow, Regions: s.regionsOf(r)})
 	if err != nil {
 		oip.WriteError(w, err)
 		return
 	}
 	call.Request.Pipeline, call.Request.Arrived = modelName(r), caller.Arrived(r)
-	call.Request.Textual = func(output string) bool { return !call.AsBinary(output) && call.Classes[output] == 0 }
+	call.Request.Textual = call.AsText
 	if r.PathValue("version") != "" {
 		if _, err := s.model(r); err != nil {
 			oip.WriteError(w, err)

@@ -26,14 +26,11 @@ func MemoryFile(size int) (*os.File, error) {
 	return file, nil
 }
 
-// sharedMemory is where the system keeps shared memory that has names.
-const sharedMemory = "/dev/shm"
-
 // NamedMemory makes memory that other processes can open by its name until remove is called. All of it
 // is there: where the folder is full, this fails, and not who writes to it. The file is locked while it is open, by
 // which those are told apart, and removed, whose owner was killed before it could do so.
 func NamedMemory(name string, size int) (file *os.File, remove func(), err error) {
-	return namedMemory(sharedMemory, name, size)
+	return namedMemory(SharedMemory, name, size)
 }
 
 func namedMemory(folder, name string, size int) (file *os.File, remove func(), err error) {

@@ -78,6 +78,8 @@ type Bounds struct {
 	// Grow is asked before memory for so many bytes more is used; its error ends the
 	// request. nil grants everything.
 	Grow func(n int64) error
+
+	Regions *CallerRegions // where tensors may lie; nil for none
 }
 
 // ReadHTTP reads and decodes an inference request.
@@ -90,7 +92,7 @@ func ReadHTTP(w http.ResponseWriter, r *http.Request, o Bounds) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeRequestIn(body, header, o.Grow)
+	return decodeRequestIn(body, header, o)
 }
 
 // reserved is how much memory a Content-Length alone is given; the rest follows when
@@ -170,7 +172,12 @@ func WriteAnswer(w http.ResponseWriter, r *http.Request, call *Call, answer *wir
 		WriteError(w, err)
 		return
 	}
-	body, header, err := EncodeResponse(answer, call.AsBinary)
+	if err = call.put(answer); err != nil {
+		WriteError(w, err)
+		return
+	}
+	binary := func(output string) bool { return call.places[output] == nil && call.AsBinary(output) }
+	body, header, err := encodeResponse(answer, binary, call.places)
 	if err == nil && grow != nil {
 		err = grow(int64(cap(body)))
 	}

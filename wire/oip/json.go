@@ -71,12 +71,12 @@ func strange(raw []byte) error {
 		return err
 	}
 	for _, in := range j.Inputs {
-		if err := onlyKnown(in.Parameters, fmt.Sprintf("input %q", in.Name), "binary_data_size", "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"); err != nil {
+		if err := onlyKnown(in.Parameters, fmt.Sprintf("input %q", in.Name), "binary_data_size", regionNameKey, regionOffsetKey, regionSizeKey); err != nil {
 			return err
 		}
 	}
 	for _, out := range j.Outputs {
-		if err := onlyKnown(out.Parameters, fmt.Sprintf("output %q", out.Name), "binary_data", ClassificationKey); err != nil {
+		if err := onlyKnown(out.Parameters, fmt.Sprintf("output %q", out.Name), "binary_data", ClassificationKey, regionNameKey, regionOffsetKey, regionSizeKey); err != nil {
 			return err
 		}
 	}
@@ -89,6 +89,10 @@ const (
 	ClassificationKey = "classification" // of an output: how many classes
 
 	binaryOutputKey = "binary_data_output"
+
+	regionNameKey   = "shared_memory_region"
+	regionOffsetKey = "shared_memory_offset"
+	regionSizeKey   = "shared_memory_byte_size"
 )
 
 func onlyKnown(given map[string]jsontext.Value, where string, known ...string) error {
@@ -130,6 +134,8 @@ type wantedJSON struct {
 type wantedParameters struct {
 	Binary  *bool `json:"binary_data,omitempty"`
 	Classes *int  `json:"classification,omitempty"`
+
+	placeParameters
 }
 
 type tensorJSON struct {
@@ -143,7 +149,11 @@ type tensorJSON struct {
 type tensorParameters struct {
 	BinarySize *int64 `json:"binary_data_size,omitempty"`
 
-	// Where it lies in shared memory.
+	placeParameters
+}
+
+// placeParameters say where a tensor lies in shared memory.
+type placeParameters struct {
 	Region     string `json:"shared_memory_region,omitempty"`
 	Offset     *int64 `json:"shared_memory_offset,omitempty"`
 	RegionSize *int64 `json:"shared_memory_byte_size,omitempty"`

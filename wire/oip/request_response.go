@@ -21,6 +21,8 @@ type Call struct {
 	Binary  bool              // outputs as binary data unless Outputs says otherwise
 	Outputs map[string]bool   // by name, where the request says so: as binary data
 	Classes map[string]int    // by name of an output, how many classes are wanted in its place (see Classify)
+
+	places map[string]*window // by name of an output: in which memory of the caller it is to lie
 }
 
 // AsBinary reports whether the output is wanted as binary data.
@@ -29,6 +31,11 @@ func (c *Call) AsBinary(output string) bool {
 		return b
 	}
 	return c.Binary
+}
+
+// AsText reports whether the output is wanted as JSON, whose numbers are finite.
+func (c *Call) AsText(output string) bool {
+	return !c.AsBinary(output) && c.Classes[output] == 0 && c.places[output] == nil
 }
 
 // EncodeRequest writes a request with binary tensors in both directions.
@@ -119,11 +126,13 @@ func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool)
 // all of it, and no binary data. The error is a *wire.Error of code "invalid"
 // that says where the request is wrong. Whether the tensors' shapes and data
 // agree is checked; whether they fit the pipeline is not.
-func DecodeRequest(body []byte, header int) (*Call, error) { return decodeRequestIn(body, header, nil) }
+func DecodeRequest(body []byte, header int) (*Call, error) {
+	return decodeRequestIn(body, header, Bounds{})
+}
 
-// decodeRequestIn asks grow before it takes so many bytes more, where tensors do not lie in
-// the body already. nil grants everything.
-func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, error) {
+// decodeRequestIn asks o.Grow before it takes so many bytes more, where tensors do not lie in
+// the body already.
+func decodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
 	head, rest, err := cut(body, header)
 	if err != nil {
 		return nil, err
@@ -144,7 +153,7 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 		return nil, err
 	}
 	c.Request.ID = j.ID
-	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, grow, noRegions); err != nil {
+	if c.Request.Inputs, err = tensors("input", j.Inputs, rest, o.Grow, o.input(int64(len(body)))); err != nil {
 		return nil, err
 	}
 	for _, w := range j.Outputs {
@@ -164,6 +173,11 @@ func decodeRequestIn(body []byte, header int, grow func(n int64) error) (*Call, 
 		if n := w.Parameters.Classes; n != nil {
 			if c.Classes, err = Want(c.Classes, w.Name, int64(*n)); err != nil {
 				return nil, err
+			}
+		}
+		if w.Parameters.Region != "" {
+			if err = c.place(w.Name, &w.Parameters.placeParameters, o.Regions); err != nil {
+				return nil, invalid("output %q: %s", w.Name, reason(err))
 			}
 		}
 	}
@@ -232,11 +246,6 @@ func ParseHeaderLength(value string) (int, error) {
 // regions gives the data of a tensor that lies in a region, by what is said of it.
 type regions func(t *wire.NamedTensor, said *tensorParameters) ([]byte, error)
 
-// noRegions is who has registered none.
-func noRegions(_ *wire.NamedTensor, said *tensorParameters) ([]byte, error) {
-	return nil, invalid("it is said to lie in the shared memory %q, and no regions are registered here; send its data", said.Region)
-}
-
 // tensors makes tensors of their JSON and the binary data behind it. kind is
 // "input" or "output", for errors.
 func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) error, in regions) ([]wire.NamedTensor, error) {
@@ -258,7 +267,12 @@ func tensors(kind string, list []tensorJSON, rest []byte, grow func(n int64) err
 			}
 		}
 		var err error
-		if rest, err = data(t, j, rest, room, in); err != nil {
+		rest, err = data(t, j, rest, room, in)
+		var e *wire.Error
+		switch {
+		case errors.As(err, new(*statusError)), errors.As(err, &e) && e.Code != wire.CodeInvalid:
+			return nil, err
+		case err != nil:
 			return nil, invalid("%s %q: %s", kind, t.Name, reason(err))
 		}
 		if err := t.Validate(); err != nil {
@@ -276,6 +290,8 @@ func data(t *wire.NamedTensor, j *tensorJSON, rest []byte, room int64, in region
 	var err error
 	size := j.Parameters.BinarySize
 	switch {
+	case j.Parameters.Region != "" && (size != nil || j.Data != nil):
+		return nil, invalid("it has both shared_memory_region and data")
 	case j.Parameters.Region != "":
 		t.Data, err = in(t, &j.Parameters)
 		return rest, err
@@ -309,6 +325,11 @@ func elements(j *tensorJSON) int64 {
 // EncodeResponse writes an answer. binary says which outputs go as binary
 // data; header is the length of the JSON part, or -1 when that is all.
 func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (body []byte, header int, err error) {
+	return encodeResponse(r, binary, nil)
+}
+
+// encodeResponse leaves out the data of outputs that lie in places; binary is false for them.
+func encodeResponse(r *wire.InferResponse, binary func(output string) bool, places map[string]*window) (body []byte, header int, err error) {
 	body = append(room(r.Outputs, len(r.Stages), binary), '{')
 	body = appendText(append(body, `"model_name":`...), r.Pipeline)
 	body = strconv.AppendInt(append(body, `,"model_version":"`...), int64(r.Generation), 10)
@@ -337,7 +358,7 @@ func EncodeResponse(r *wire.InferResponse, binary func(output string) bool) (bod
 		if binary(t.Name) {
 			header = 0 // known below
 		}
-		if body, err = appendTensor(body, t, binary(t.Name), nil); err != nil {
+		if body, err = appendTensor(body, t, binary(t.Name), places[t.Name].place(t)); err != nil {
 			return nil, 0, wire.Errorf(wire.CodeInvalid, "", "output %q cannot be returned: %s", t.Name, reason(err))
 		}
 	}

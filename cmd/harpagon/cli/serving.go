@@ -14,6 +14,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/sdk/local/roles"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
@@ -75,14 +76,15 @@ const memoryShare = 4
 
 // limitFlags bound what callers can make a gateway hold.
 type limitFlags struct {
-	bytes, pipeline string
-	connections     int
+	bytes, pipeline, shared string
+	connections             int
 }
 
 // Register adds the flags to a command.
 func (f *limitFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.bytes, "max-bytes", "", "how much memory the requests under way may take, with what is made of them, such as 2GiB; a quarter of the machine's when left out")
 	c.Flags().StringVar(&f.pipeline, "max-bytes-per-pipeline", "", "how much of it the requests to one pipeline may take; all when left out")
+	c.Flags().StringVar(&f.shared, "shared-memory", "", "lets callers on this machine lay tensors into files of /dev/shm whose names begin with `PREFIX`, over HTTP; nobody may when left out")
 	registerConnections(c, &f.connections)
 }
 
@@ -107,6 +109,11 @@ func (f *limitFlags) Limits() (roles.Limits, error) {
 	}
 	l := roles.Limits{Connections: f.connections}
 	var err error
+	if f.shared != "" {
+		if l.Regions, err = oip.NewRegions(f.shared); err != nil {
+			return l, fmt.Errorf("--shared-memory: %w", err)
+		}
+	}
 	if l.Bytes, err = bytesFlag("max-bytes", f.bytes, requestBytes()); err != nil {
 		return l, err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/secure"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
@@ -47,6 +48,8 @@ type Limits struct {
 	Bytes         int64 // of requests under way; 0 bounds nothing
 	PipelineBytes int64 // of those to one pipeline; 0 bounds nothing
 	Connections   int   // of each port; 0 means what package listen keeps
+
+	Regions *oip.Regions // memory that callers on this machine may share; nil lets nobody
 }
 
 // GatewayOptions describes a gateway. Addresses are HOST:PORT, port 0 takes
@@ -232,7 +235,7 @@ func (r *Gateway) listen(life context.Context, o GatewayOptions, commands *contr
 		mux.Handle(console.Root, httpapi.Counted(bytes, r.console(life, o, commands)))
 		mux.Handle("GET /{$}", http.RedirectHandler(console.Root, http.StatusFound))
 		mux.Handle("/", httpapi.New(r.front, httpapi.Options{
-			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, RejectEarly: r.Gateway.RejectEarly, Bytes: bytes,
+			Callers: o.Credentials.Guard(), Metrics: r.metrics.Handler(), Version: o.Version, Statistics: r.seen.Of, RejectEarly: r.Gateway.RejectEarly, Bytes: bytes, Regions: o.Limits.Regions,
 		}))
 		r.serve(l, func() error { return httpapi.Serve(life, l, mux) })
 	}
