@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/gateway"
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
@@ -84,7 +86,7 @@ func TestGatewayOfPictures(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// BenchmarkPictures sends pictures of 150 kB over HTTP and gRPC to a gateway in a process of its own, whose engine
+// BenchmarkPictures sends pictures of 150 kB over HTTP, in its bodies and in shared memory, and over gRPC to a gateway in a process of its own, whose engine
 // copies them to a region. It reports the bytes for each second of processor time that the gateway spends, and that time
 // as a multiple of copying the picture once, measured in the same run.
 func BenchmarkPictures(b *testing.B) {
@@ -93,12 +95,20 @@ func BenchmarkPictures(b *testing.B) {
 	body, header, err := oip.EncodeRequest(q, 0)
 	require.NoError(b, err)
 	text := fmt.Appendf(nil, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\n%s: %d\r\nContent-Length: %d\r\n\r\n%s", oip.HeaderLength, header, len(body), body)
-	for _, by := range []string{"http", "grpc"} {
+	memory, err := os.CreateTemp(osutil.SharedMemory, sharedPrefix)
+	require.NoError(b, err)
+	defer os.Remove(memory.Name())
+	require.NoError(b, memory.Truncate(pictureBytes))
+	for _, by := range []string{"http", "shared", "grpc"} {
 		b.Run(by, func(b *testing.B) {
 			where, spent := apart(b, "TestGatewayOfPictures", picturesEnv+"="+cmp.Or(os.Getenv(picturesEnv), "1"))
 			var at ports
 			_, err := fmt.Sscan(where, &at.http, &at.grpc)
 			require.NoError(b, err)
+			text := text
+			if by == "shared" {
+				text = place(b, at.http, filepath.Base(memory.Name()))
+			}
 			asks := make([]func() error, callers)
 			for i := range asks {
 				asks[i] = pictureCaller(b, by, at, text, q)
@@ -124,6 +134,14 @@ func BenchmarkPictures(b *testing.B) {
 			b.ReportMetric(each/copiedOnce().Seconds(), "copies")
 		})
 	}
+}
+
+// place registers memory that holds a picture, and makes a request that leads to it.
+func place(b *testing.B, at, key string) []byte {
+	c := oip.NewClient(oip.ClientOptions{URL: "http://" + at})
+	require.NoError(b, c.Register(b.Context(), oip.Region{Name: "r", Key: "/" + key, Size: pictureBytes}))
+	body := fmt.Sprintf(`{"inputs":[{"name":"x","shape":[%d],"datatype":"FP32","parameters":{"shared_memory_region":"r","shared_memory_byte_size":%d}}]}`, pictureElements, pictureBytes)
+	return fmt.Appendf(nil, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
 // copiedOnce is how long copying a picture takes, from where it has just been read to a region of a batch.

@@ -28,6 +28,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 	"github.com/harpagon/harpagon/wire/listen"
+	"github.com/harpagon/harpagon/wire/oip"
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 	"github.com/harpagon/harpagon/wire/secure"
@@ -85,6 +86,9 @@ func single(t testing.TB, o gateway.Options, elements int64, slo, planned time.D
 	return g
 }
 
+// sharedPrefix begins the names of memory that clients may share.
+const sharedPrefix = "client-test-"
+
 // ports are those of a gateway.
 type ports struct{ http, secured, grpc string }
 
@@ -98,12 +102,14 @@ func open(t testing.TB, g *gateway.Gateway, held *gateway.Bytes, i *secure.Ident
 			require.NoError(t, <-done)
 		}
 	})
+	regions, err := oip.NewRegions(sharedPrefix)
+	require.NoError(t, err)
 	for to, c := range map[*string]secure.Credentials{&at.http: {}, &at.secured: {Identity: i}} {
 		l, err := listen.HTTP("127.0.0.1:0", c, 0)
 		require.NoError(t, err)
 		*to = l.Addr().String()
 		go func() {
-			done <- httpapi.Serve(ctx, l, httpapi.New(g, httpapi.Options{RejectEarly: g.RejectEarly, Bytes: held}))
+			done <- httpapi.Serve(ctx, l, httpapi.New(g, httpapi.Options{RejectEarly: g.RejectEarly, Bytes: held, Regions: regions}))
 		}()
 	}
 	l, err := listen.GRPC("127.0.0.1:0", secure.Credentials{}, 0)

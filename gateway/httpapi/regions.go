@@ -30,17 +30,23 @@ func (s *server) share(mux *http.ServeMux) {
 func (s *server) guardRegions(next http.HandlerFunc) http.HandlerFunc {
 	return oip.Authorized(s.options.Callers.For(secure.Infer), "this gateway", func(w http.ResponseWriter, r *http.Request) {
 		if !local(r) {
-			oip.WriteError(w, wire.Errorf(wire.CodeInvalid, "", "shared memory is for callers on the gateway's machine, by its loopback address and without a proxy between; send tensors in requests"))
+			oip.WriteError(w, wire.Errorf(wire.CodeInvalid, "", "shared memory is for callers on the gateway's machine, by its loopback address and without a proxy or a browser between; send tensors in requests"))
 			return
 		}
 		next(w, r)
 	})
 }
 
-// local reports whether the caller is on this machine. What a proxy passes on is its client's.
+// local reports whether the caller is on this machine. What a proxy passes on is its client's, and
+// what a browser sends is of whose page it shows.
 func local(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "Via", "Origin"} {
+		if r.Header[name] != nil {
+			return false
+		}
+	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	return err == nil && secure.Loopback(host) && r.Header["Forwarded"] == nil && r.Header["X-Forwarded-For"] == nil && r.Header["Via"] == nil
+	return err == nil && secure.Loopback(host)
 }
 
 // owner is whose regions a caller means: those of its token.

@@ -118,6 +118,7 @@ func TestSharedMemoryThatIsRefused(t *testing.T) {
 	}{
 		{"of another host", "192.0.2.1:5000", "POST", region + "in/register", register, 400, "on the gateway's machine", nil},
 		{"through a proxy", here, "POST", region + "in/register", register, 400, "on the gateway's machine", []string{"X-Forwarded-For", "192.0.2.1"}},
+		{"of a page", here, "POST", region + "in/register", register, 400, "or a browser", []string{"Origin", "http://example.org"}},
 		{"no JSON", here, "POST", region + "in/register", "x", 400, "not valid JSON", nil},
 		{"a wrong key", here, "POST", region + "in/register", `{"key":"/passwords","byte_size":1}`, 400, "may be /client-test-", nil},
 		{"in", here, "POST", region + "in/register", register, 200, "", nil},
