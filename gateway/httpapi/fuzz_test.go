@@ -12,6 +12,7 @@ import (
 
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/internal/testkit"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 // FuzzRequests sends any bytes that make a request of HTTP: each gets an answer that blames
@@ -29,15 +30,22 @@ func FuzzRequests(f *testing.F) {
 		body := zipped(f, coding, simple)
 		f.Add(fmt.Appendf(nil, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Encoding: %s\r\nAccept-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", coding, len(body), body))
 	}
+	f.Add(fmt.Appendf(nil, "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(placed), placed))
+	for _, what := range []string{"region/in/register", "region/in/unregister", "unregister"} {
+		f.Add([]byte("POST /v2/systemsharedmemory/" + what + " HTTP/1.1\r\nHost: h\r\nContent-Length: 37\r\n\r\n{\"key\":\"/client-test-\",\"byte_size\":8}"))
+	}
 	f.Add([]byte("DELETE /v2/models/p/config HTTP/1.1\r\nHost: h\r\n\r\n"))
 	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
-	h := New(&backend{ready: true}, Options{Bytes: held})
+	regions, err := oip.NewRegions("client-test-")
+	require.NoError(f, err)
+	h := New(&backend{ready: true}, Options{Bytes: held, Regions: regions})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		defer testkit.WatchStalls(t, len(raw))()
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 		if err != nil {
 			return
 		}
+		r.RemoteAddr = here
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.WithContext(t.Context()))
 		require.GreaterOrEqual(t, w.Code, 200)
