@@ -81,12 +81,21 @@ func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 	return nil
 }
 
-// noTimeLeft says why there is no time for a request that came at arrival: its caller
-// gave it none, it was read too late, or others are before it.
-func noTimeLeft(now, arrival, deadline dispatch.Time) *wire.Error {
-	if deadline <= arrival {
-		return &wire.Error{Code: wire.CodeDeadline, Reason: "its deadline had passed when it came"}
+// lapsed says of a request whose caller gave it less time than the objective that this had
+// passed when it was read; nil where it had not, or the objective ended first.
+func lapsed(now, arrival, deadline dispatch.Time, slo time.Duration) *wire.Error {
+	if deadline == 0 || deadline > now || slo > 0 && deadline >= arrival+slo {
+		return nil
 	}
+	return &wire.Error{
+		Code: wire.CodeDeadline, Budget: deadline - arrival, Elapsed: now - arrival,
+		Reason: fmt.Sprintf("the caller's own timeout was over %s after the request came, before it was read; give it longer, or leave the timeout out", quantity.Duration(max(0, deadline-arrival))),
+	}
+}
+
+// noTimeLeft says why there is no time for a request that came at arrival: it was read too
+// late, or others are before it.
+func noTimeLeft(now, arrival, deadline dispatch.Time) *wire.Error {
 	err := overloaded(deadline - arrival)
 	if deadline <= now {
 		err.Reason = fmt.Sprintf("it had been here for %s when it was read: this machine cannot keep up with reading; send fewer requests, or give the gateway more processors, or a second gateway", quantity.Duration(now-arrival))

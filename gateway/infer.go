@@ -112,7 +112,10 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, slo, arrival)
-	paid, err := g.admit(p, gr, tenant, underWay, now, arrival, deadline)
+	paid, err := false, lapsed(now, arrival, deadline, slo)
+	if err == nil {
+		paid, err = g.admit(p, gr, tenant, underWay, now, arrival, deadline)
+	}
 	if err != nil {
 		g.refuse(ctx, p, gr, app, q, arrival, err)
 		return nil, err

@@ -123,6 +123,46 @@ func TestTimeRunsFromWhenARequestCame(t *testing.T) {
 	})
 }
 
+// TestACallersOwnTimeoutIsNotTheMachines: where the caller gave a request less time than
+// the objective, and that was over when it was read, it is told so.
+func TestACallersOwnTimeoutIsNotTheMachines(t *testing.T) {
+	for name, c := range map[string]struct {
+		slo, before, timeout time.Duration // timeout from when the request came, before it is read; 0 for none
+		code                 error
+		text                 string
+	}{
+		"no time at all":              {slo: 200 * ms, timeout: time.Nanosecond, before: ms, code: wire.ErrDeadline, text: "the caller's own timeout was over"},
+		"before it came":              {slo: 200 * ms, timeout: -ms, before: ms, code: wire.ErrDeadline, text: "over 0 ms after the request came"},
+		"less than it waited":         {slo: 200 * ms, timeout: 50 * ms, before: 60 * ms, code: wire.ErrDeadline, text: "over 50 ms after the request came, before it was read"},
+		"both are over":               {slo: 200 * ms, timeout: 50 * ms, before: time.Second, code: wire.ErrDeadline, text: "the caller's own timeout"},
+		"no objective":                {timeout: 50 * ms, before: 60 * ms, code: wire.ErrDeadline, text: "the caller's own timeout"},
+		"longer than the objective":   {slo: 200 * ms, timeout: 300 * ms, before: time.Second, code: wire.ErrOverloaded, text: "cannot keep up with reading"},
+		"as long as the objective":    {slo: 200 * ms, timeout: 200 * ms, before: time.Second, code: wire.ErrOverloaded, text: "cannot keep up with reading"},
+		"none given, over long since": {slo: 200 * ms, before: time.Second, code: wire.ErrOverloaded, text: "cannot keep up with reading"},
+		"time is left":                {slo: 200 * ms, timeout: 100 * ms, before: 50 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, Options{}, c.slo, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
+				time.Sleep(time.Hour) // no time is before the gateway began
+				came, ctx := time.Now().Add(-c.before), context.Background()
+				if c.timeout != 0 {
+					of, cancel := context.WithDeadline(ctx, came.Add(c.timeout))
+					defer cancel()
+					ctx = of
+				}
+				_, err := g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Arrived: came})
+				if c.code == nil {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, c.code)
+				require.ErrorContains(t, err, c.text)
+				require.Zero(t, g.Measures("p").Modules[0].Batches)
+			})
+		})
+	}
+}
+
 // TestGivesUpBeforeASplitThatCannotBeInTime: a request that turns out to have more items than
 // can be done by its deadline is given up before any of them runs; one with as many as can is
 // answered.
