@@ -113,7 +113,7 @@ func (c *cluster) command(p pod) (args []string) {
 }
 
 // start keeps a pod running, as the kubelet does: one that ends is started again until it is
-// stopped. Roles end where Temporal has opened its port and made no namespace yet.
+// stopped.
 func (c *cluster) start(p pod) {
 	args, environment := c.command(p), append(c.environment(p), "PATH="+os.Getenv("PATH"), "HOME="+c.folder)
 	command := func() *exec.Cmd { return exec.Command(c.program, args...) }

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/executors/hosts"
@@ -268,6 +269,15 @@ func reach(ctx context.Context, o client.Options, tell func(string)) (client.Cli
 	for told := false; ; {
 		t, err := client.DialContext(ctx, o)
 		if err == nil {
+			look := func(ctx context.Context) error {
+				// Frontends learn of namespaces after DescribeNamespace has them.
+				_, err := t.DescribeWorkflowExecution(ctx, activities.FleetID, "")
+				return err
+			}
+			if err := awaitNamespace(ctx, look, o.Namespace, o.HostPort, tell); err != nil {
+				t.Close()
+				return nil, err
+			}
 			return t, nil
 		}
 		why := secure.Explain(err, o.HostPort)
@@ -282,6 +292,30 @@ func reach(ctx context.Context, o client.Options, tell func(string)) (client.Cli
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no Temporal server answers at %s: %w", o.HostPort, err)
+		case <-time.After(reachEvery):
+		}
+	}
+}
+
+// namespaceWithin is how long a server that answers may take to have its namespace.
+const namespaceWithin = time.Minute
+
+// awaitNamespace waits, and reports so once, while look finds no namespace: servers open
+// their port before they make it. Other errors of look are left to whoever calls next.
+func awaitNamespace(ctx context.Context, look func(context.Context) error, namespace, at string, tell func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, namespaceWithin)
+	defer cancel()
+	for told := false; ; told = true {
+		var missing *serviceerror.NamespaceNotFound
+		if !errors.As(look(ctx), &missing) {
+			return nil
+		}
+		if !told {
+			tell(fmt.Sprintf("the Temporal server at %s has no namespace %q yet; waiting %v for it", at, namespace, namespaceWithin))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the Temporal server at %s has no namespace %q; make it, or set TEMPORAL_NAMESPACE to one that is there: %w", at, namespace, missing)
 		case <-time.After(reachEvery):
 		}
 	}
