@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -107,6 +108,15 @@ func TestText(t *testing.T) {
 	assert.Contains(t, f.Text(r), "An example [a/b]\n\ngoodput (1/s), arrivals even\n  load  ours  paper  theirs\n  1     1000    900     0.5\n")
 }
 
+func TestLedger(t *testing.T) {
+	_, r := example()
+	none := experiments.Result{}
+	none.Add(nil, "ours", "goodput", "1/s", 1)
+	g := experiments.Ledger([]experiments.Made{{ID: "a/b", Took: 1500 * time.Millisecond, Rows: r.Rows}, {ID: "a/c", Rows: none.Rows}})
+	assert.Equal(t, []string{"figure", "seconds", "printed", "within 15 %", "least ratio", "largest"}, g.Header)
+	assert.Equal(t, [][]string{{"a/b", "1.5", "3", "2", "0.9", "2.778"}, {"a/c", "0.0", "0", "-", "-", "-"}}, g.Rows)
+}
+
 func TestCSV(t *testing.T) {
 	_, r := example()
 	var b strings.Builder
@@ -118,7 +128,7 @@ func TestJSON(t *testing.T) {
 	_, r := example()
 	text, err := json.Marshal(r.Rows[:2])
 	require.NoError(t, err)
-	assert.Equal(t, `[{"setting":{"arrivals":"even","load":1},"system":"ours","metric":"goodput","unit":"1/s","ours":1000,"paper":900},`+
+	assert.Equal(t, `[{"setting":{"arrivals":"even","load":1},"system":"ours","metric":"goodput","unit":"1/s","ours":1000,"paper":900,"ratio":1.1111111111111112},`+
 		`{"setting":{"arrivals":"even","load":1},"system":"theirs","metric":"goodput","unit":"1/s","ours":0.5,"paper":null}]`, string(text))
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 type reproduceFlags struct {
-	list, full         bool
+	list, full, all    bool
 	asJSON, asMarkdown bool
 	out, plot, trace   string
 	as                 string
@@ -40,7 +40,8 @@ func newReproduceCommand(d *Deps) *cobra.Command {
 what the papers print beside it: a small part of each, or with --full the whole.
 --list names the figures and says how long the whole of each takes on two cores,
 which of them show what other figures of the papers do, and why the rest is not made;
-symphony stands for all whose ID begins with symphony/, and without any ID all are made.
+symphony stands for all whose ID begins with symphony/; --all makes every figure.
+Behind several stands a table of how long each took, and how far it is from the paper.
 
 What the papers leave open, or their systems did otherwise than ours, are named assumptions.
 --as plays the papers' figures as the papers did as far as that is known, as the
@@ -57,6 +58,7 @@ system tells it, so that other work hardly matters.`,
   harpagon reproduce harpagon/figure6 --as ours
   harpagon reproduce harpagon/figure6 --explain
   harpagon reproduce harpagon piccolo --markdown > papers.md
+  harpagon reproduce --all --json
   harpagon reproduce harmonybatch/traces --trace invocations_per_function_md.anon.d01.csv`,
 		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return slices.DeleteFunc(figureIDs(all), func(id string) bool {
@@ -66,6 +68,7 @@ system tells it, so that other work hardly matters.`,
 	}
 	flags := c.Flags()
 	flags.BoolVar(&f.list, "list", false, "name the figures instead of making them")
+	flags.BoolVar(&f.all, "all", false, "make every figure")
 	flags.BoolVar(&f.full, "full", false, "the whole of each, for as long as --list says; without it a small part, within seconds to a minute")
 	flags.StringVar(&f.as, "as", experiments.AsPaper, "the `profile` of assumptions: "+strings.Join(experiments.Profiles(), ", "))
 	flags.BoolVar(&f.explain, "explain", false, "find the assumptions that close the gaps to printed numbers, instead of printing tables")
@@ -81,6 +84,9 @@ system tells it, so that other work hardly matters.`,
 		if f.list {
 			return f.writeList(d, all, args)
 		}
+		if f.all == (len(args) > 0) {
+			return wrongUse(c, errors.New("name the figures to make, or all of them by --all; harpagon reproduce --list names them"))
+		}
 		if f.explain && (f.asMarkdown || f.out != "" || f.plot != "" || c.Flags().Changed("as")) {
 			return wrongUse(c, errors.New("--explain prints text or JSON, and plays all profiles; leave out --as, --markdown, --out and --plot"))
 		}
@@ -93,7 +99,7 @@ system tells it, so that other work hardly matters.`,
 	return c
 }
 
-// choose finds the figures that were asked for, each once; all where none was.
+// choose finds the figures that were asked for, each once; all without any ID.
 func choose(all []experiments.Figure, ids []string) ([]experiments.Figure, error) {
 	if len(ids) == 0 {
 		return all, nil
@@ -136,6 +142,7 @@ type figureJSON struct {
 	ID      string            `json:"id"`
 	Title   string            `json:"title"`
 	Seconds int               `json:"seconds"`
+	Took    float64           `json:"took,omitempty"` // seconds
 	Rows    []experiments.Row `json:"rows,omitempty"`
 	Notes   []string          `json:"notes,omitempty"`
 	Assumed []string          `json:"assumed,omitempty"`
@@ -207,11 +214,13 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		return fmt.Errorf("--as: %w", err)
 	}
 	made, began := []figureJSON{}, d.now()
+	var lines []experiments.Made
 	head := f.head(line)
 	for i := range chosen {
 		one := &chosen[i]
 		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
 		var r experiments.Result
+		start := d.now()
 		if r, err = one.Run(ctx, e); err != nil {
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("stopped; %d of %d figures are done", i, len(chosen))
@@ -220,7 +229,9 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 			}
 			break
 		}
-		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Rows: r.Rows, Notes: r.Sentences(), Assumed: r.Held})
+		took := d.now() - start
+		lines = append(lines, experiments.Made{ID: one.ID, Took: took, Rows: r.Rows})
+		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Took: took.Seconds(), Rows: r.Rows, Notes: r.Sentences(), Assumed: r.Held})
 		switch {
 		case f.asJSON:
 		case f.asMarkdown:
@@ -237,6 +248,11 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		err = errors.Join(err, writeJSON(d.Stdout, map[string]any{"figures": made}))
 	}
 	fmt.Fprintf(d.Stderr, "%d of %d figures in %s\n", len(made), len(chosen), (d.now() - began).Round(time.Second))
+	if g := experiments.Ledger(lines); len(g.Rows) > 1 && f.asMarkdown {
+		fmt.Fprint(d.Stdout, "### Figures beside the papers\n\n", g.Markdown(), "\n")
+	} else if len(g.Rows) > 1 && !f.asJSON {
+		fmt.Fprint(d.Stdout, "Figures beside the papers\n\n", g.Text())
+	}
 	if g := experiments.Glossary(chosen); f.asMarkdown && err == nil && len(g.Rows) > 0 {
 		fmt.Fprint(d.Stdout, "### Assumptions\n\n", g.Markdown())
 	}
@@ -315,6 +331,9 @@ func (f *reproduceFlags) head(command string) string {
 // command is the command line that prints the same.
 func (f *reproduceFlags) command(ids []string) string {
 	words := append([]string{"harpagon reproduce"}, ids...)
+	if f.all {
+		words = append(words, "--all")
+	}
 	if f.full {
 		words = append(words, "--full")
 	}

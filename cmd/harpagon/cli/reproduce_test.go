@@ -23,7 +23,7 @@ type figuresJSON struct {
 		Rows      []struct {
 			Setting              map[string]any
 			System, Metric, Unit string
-			Ours                 float64
+			Ours, Ratio          float64
 			Paper                *float64
 		}
 	}
@@ -82,6 +82,7 @@ func TestReproduceForPrograms(t *testing.T) {
 		if r.Paper != nil {
 			printed++
 			assert.InEpsilon(t, *r.Paper, r.Ours, 0.06)
+			assert.InDelta(t, r.Ours / *r.Paper, r.Ratio, 1e-9)
 		}
 	}
 	assert.Equal(t, 4, printed)
@@ -91,7 +92,7 @@ func TestReproduceToAFolder(t *testing.T) {
 	dir := t.TempDir()
 	got := run(t, "reproduce", "symphony/devices", "symphony/table2", "--out", dir)
 	require.Equal(t, ExitOK, got.code, got.stderr)
-	for _, text := range []string{"From one device to a thousand", "Adaptive over deferred: ", "table 2", "goodput over deferred's, group 1 model"} {
+	for _, text := range []string{"From one device to a thousand", "Adaptive over deferred: ", "table 2", "goodput over deferred's, group 1 model", "Figures beside the papers\n\n", "figure            seconds  printed  within 15 %"} {
 		assert.Contains(t, got.stdout, text)
 	}
 	page := read(t, filepath.Join(dir, "symphony", "devices.md"))
@@ -115,6 +116,8 @@ func TestReproduceRefuses(t *testing.T) {
 	}{
 		{[]string{"symphony/table9"}, `there is no figure "symphony/table9". Did you mean "symphony/table`},
 		{[]string{"nothing"}, `there is no figure "nothing". harpagon reproduce --list names all`},
+		{nil, "name the figures to make, or all of them by --all"},
+		{[]string{"symphony", "--all"}, "or all of them by --all"},
 		{[]string{"--json", "--markdown"}, "exclude each other"},
 		{[]string{"harpagon/table2", "--as", "theirs"}, `--as: there is no profile "theirs" of assumptions; there is paper, authors, ours`},
 		{[]string{"harpagon/table2", "--explain", "--as", "ours"}, "leave out --as"},
