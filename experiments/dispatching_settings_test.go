@@ -13,19 +13,6 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
-// TestStaggeredIsThePaper holds equation 2 to the numbers of Symphony's
-// table 4.
-func TestStaggeredIsThePaper(t *testing.T) {
-	for i, want := range []struct {
-		batch int
-		rate  float64
-	}{{16, 5839}, {8, 1083}} {
-		batch, rate := table4()[i].Staggered(8)
-		assert.Equal(t, want.batch, batch)
-		assert.InDelta(t, want.rate, rate, 1)
-	}
-}
-
 // TestSLOsAreThePapers: tables 5 and 6 set every SLO to max(20, 2·l(4)).
 func TestSLOsAreThePapers(t *testing.T) {
 	assert.Len(t, gtx1080Ti(), 35)

@@ -112,7 +112,7 @@ type Row struct {
 	Unit    string   `json:"unit"` // empty for a ratio or a number of things
 	Ours    float64  `json:"ours"`
 	Paper   *float64 `json:"paper"`           // nil where the paper prints none
-	Ratio   float64  `json:"ratio,omitempty"` // ours over the paper's
+	Ratio   *float64 `json:"ratio,omitempty"` // ours over the paper's; nil where the paper prints none
 }
 
 // Add appends a number. One that is not finite was not measured, and is left
@@ -127,7 +127,8 @@ func (r *Result) Add(s Setting, system, metric, unit string, ours float64) {
 func (r *Result) AddPrinted(s Setting, system, metric, unit string, ours, paper float64) {
 	r.Add(s, system, metric, unit, ours)
 	if n := len(r.Rows); n > 0 && paper != 0 {
-		r.Rows[n-1].Paper, r.Rows[n-1].Ratio = &paper, ours/paper
+		ratio := ours / paper
+		r.Rows[n-1].Paper, r.Rows[n-1].Ratio = &paper, &ratio
 	}
 }
 

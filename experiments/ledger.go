@@ -30,9 +30,9 @@ func Ledger(all []Made) Grid {
 				near++
 			}
 			if printed++; printed == 1 {
-				least, most = row.Ratio, row.Ratio
+				least, most = *row.Ratio, *row.Ratio
 			}
-			least, most = min(least, row.Ratio), max(most, row.Ratio)
+			least, most = min(least, *row.Ratio), max(most, *row.Ratio)
 		}
 		line := []string{m.ID, fmt.Sprintf("%.1f", m.Took.Seconds()), fmt.Sprint(printed), "-", "-", "-"}
 		if printed > 0 {
