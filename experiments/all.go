@@ -59,7 +59,7 @@ func Elsewhere() []Printed {
 		{ID: "kairos/figure9", Title: "Kairos and Kairos+ beside other systems", In: "kairos/goodput"},
 		{ID: "kairos/figure10", Title: "Evaluations of the searches", In: "kairos/figure11"},
 		{ID: "harmonybatch/table3", Title: "Networks, frameworks and datasets", Why: input},
-		{ID: "harmonybatch/figure3", Title: "Rates of applications, latencies of functions (figures 1 to 6, 8 and 9)", Why: "motivates and explains, by measurements of a cloud's functions; harmonybatch/figure7, harmonybatch/drawn and harmonybatch/model plan by the coefficients that came of them"},
+		{ID: "harmonybatch/figure3", Title: "Rates of applications, what functions cost (figures 1 to 3, 6 and 9)", Why: "motivates and explains, by measurements of a cloud's functions; harmonybatch/figure7, harmonybatch/drawn and harmonybatch/model plan by the coefficients that came of them"},
 		{ID: "harmonybatch/figure10", Title: "Errors of predicted latencies", Why: "measures functions of a cloud, and the measurements are not published"},
 		{ID: "harmonybatch/figure11", Title: "Costs of four networks", In: "harmonybatch/traces"},
 		{ID: "harmonybatch/figure12", Title: "Requests that miss their objective", In: "harmonybatch/traces"},

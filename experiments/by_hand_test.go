@@ -124,6 +124,24 @@ func TestKneesByHand(t *testing.T) {
 	}
 }
 
+// TestSlicesByHand has figure 8 of HarmonyBatch in closed form: of a round of M slices a function
+// has m, and what needs 2m takes 2M from within its own, or 2M less what is over of the
+// others' (M - m at most).
+func TestSlicesByHand(t *testing.T) {
+	r, err := sliced(t.Context(), &Env{})
+	require.NoError(t, err)
+	for _, row := range r.Rows {
+		m, ok := row.Setting.Number("memory_gb")
+		require.True(t, ok)
+		want := map[string]float64{"shortest": 2 * (24 + m), "longest": 96, "average": 2 * (48 - (24-m)*(24-m)/48)}[row.Metric]
+		if row.System == "played" {
+			assert.InDelta(t, want, row.Ours, 0.05, "%s %v", row.Metric, m)
+		} else {
+			assert.InDelta(t, 96, row.Ours, 1e-9, "%s %v", row.Metric, m)
+		}
+	}
+}
+
 // TestTurnsByHand makes the line of devices in turns again, by trying batches one by one
 // (Symphony, section 2 and table 4): the printed ones, and the line of each setting.
 func TestTurnsByHand(t *testing.T) {
