@@ -51,8 +51,8 @@ func TestClassification(t *testing.T) {
 func TestUnknownParametersAreRefused(t *testing.T) {
 	c := serve(t, &backend{}, Options{})
 	for name, change := range map[string]func(q *pb.ModelInferRequest){
-		"sequence_id": func(q *pb.ModelInferRequest) {
-			q.Parameters = map[string]*pb.InferParameter{"sequence_id": {ParameterChoice: &pb.InferParameter_Int64Param{Int64Param: 3}}}
+		"priority": func(q *pb.ModelInferRequest) {
+			q.Parameters = map[string]*pb.InferParameter{"priority": {ParameterChoice: &pb.InferParameter_Int64Param{Int64Param: 3}}}
 		},
 		"shared_memory_region": func(q *pb.ModelInferRequest) {
 			q.Inputs[0].Parameters = map[string]*pb.InferParameter{"shared_memory_region": {ParameterChoice: &pb.InferParameter_StringParam{StringParam: "r"}}}
