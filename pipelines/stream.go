@@ -60,6 +60,16 @@ func (p *Pipeline) Streams() int {
 	return int(math.Ceil(p.Rate/p.Stream.Rate - 1e-9))
 }
 
+// RateFor is the rate to plan for where so much was measured: of streams whole ones, and no fewer
+// than are declared, which may open at any time.
+func (p *Pipeline) RateFor(measured float64) float64 {
+	if p.Streams() == 0 {
+		return measured
+	}
+	one := Pipeline{Rate: measured, Stream: p.Stream}
+	return p.Stream.Rate * float64(max(p.Stream.Count, one.Streams()))
+}
+
 // ComeSingly reports whether requests that come evenly come one by one, as they do but for streams
 // whose phases nobody chooses or whose frames have a jitter.
 func (p *Pipeline) ComeSingly() bool {

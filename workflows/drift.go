@@ -64,8 +64,9 @@ func (s *service) rateMeasured(ctx workflow.Context, m autoscale.Measures) {
 		changed = advice.Reschedule
 	}
 	switch {
+	case changed && of.RateFor(advice.Wanted()) == of.Rate && of.Streams() > 0: // declared streams may open at any time
 	case changed:
-		s.setRate(advice.Wanted())
+		s.setRate(of.RateFor(advice.Wanted()))
 		s.replan("the load changed: " + advice.Describe())
 	case s.Failure != nil && d.Rise.Over(&d.Rate, of) && risesAtOnce(ctx) && !s.refused(ctx):
 		s.setRate(of.Rate)

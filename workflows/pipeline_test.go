@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/activities"
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
@@ -467,6 +468,30 @@ func TestDriftReschedules(t *testing.T) {
 		assert.Equal(t, 2, s.Serving)
 		assert.Contains(t, s.Cause, "the load changed: rate 61/s")
 		require.NotNil(t, s.Measures)
+	})
+	script(t, w, Settings{}, steps...)
+}
+
+// Streams that are declared may open at any time: fewer are planned for at no time, and more in whole
+// ones.
+func TestStreamsStayPlannedFor(t *testing.T) {
+	w := newWorld(4)
+	spec := traffic(20)
+	spec.Pipeline.Stream = pipelines.Stream{Rate: 5, Count: 4}
+	steps := []func(*rig){func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: spec}) }}
+	for range 6 {
+		steps = append(steps, func(r *rig) { r.offer(5) })
+	}
+	steps = append(steps, func(r *rig) {
+		assert.Equal(t, 1, r.status().Serving)
+		assert.InDelta(t, 20, r.status().Rate, 0)
+	})
+	for range 6 {
+		steps = append(steps, func(r *rig) { r.offer(61) })
+	}
+	steps = append(steps, func(r *rig) {
+		assert.InDelta(t, 65, r.status().Rate, 0)
+		assert.Equal(t, 2, r.status().Serving)
 	})
 	script(t, w, Settings{}, steps...)
 }

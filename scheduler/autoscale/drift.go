@@ -339,7 +339,9 @@ const (
 	burstier     = 2.0 // times the declared variation, and
 	burstierMore = 0.5 // this on top, are burstier
 	calmer       = 0.3 // times the declared variation is more even
-	unknownGaps  = -1.0
+
+	// UnknownVariation is that of arrivals that tell nothing of the gaps between requests.
+	UnknownVariation = -1.0
 )
 
 // Arrivals watches whether requests come as they are declared to. Like Drift it is a
@@ -395,7 +397,7 @@ func Variation(declared string) float64 {
 	kind, shape, _, err := pipelines.SplitArrivals(declared)
 	switch {
 	case err != nil || kind == pipelines.ArrivalsTrace:
-		return unknownGaps
+		return UnknownVariation
 	case kind == pipelines.ArrivalsPoisson:
 		return 1
 	case kind == pipelines.ArrivalsGamma:
