@@ -81,12 +81,12 @@ func (h healthServer) List(ctx context.Context, _ *health.HealthListRequest) (*h
 // Watch implements the protocol: a message at once, and one with every change, until the
 // caller leaves or the server stops.
 func (h healthServer) Watch(q *health.HealthCheckRequest, out health.Health_WatchServer) error {
-	if _, err := h.of.admit(out.Context(), q); err != nil {
-		return err
-	}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for last := health.HealthCheckResponse_UNKNOWN; ; {
+		if _, err := h.of.admit(out.Context(), q); err != nil { // a token may have been withdrawn
+			return err
+		}
 		if s, _ := h.status(out.Context(), q.GetService()); s != last {
 			if err := out.Send(&health.HealthCheckResponse{Status: s}); err != nil {
 				return err

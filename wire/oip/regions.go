@@ -19,6 +19,7 @@ import (
 // Bounds of what callers register. Each region keeps a file open.
 const (
 	maxRegions    = 1024 // of all callers
+	mostOfOne     = 128  // of one caller
 	maxRegionName = 1024 // bytes
 )
 
@@ -100,11 +101,41 @@ func (r *Regions) add(owner string, g *registered) (err error) {
 	switch {
 	case r.all[key] != nil:
 		return invalid("region %q is registered already; unregister it first", g.Name)
-	case len(r.all) >= maxRegions:
-		return invalid("region %q: %d regions are registered, which is the most; unregister those that are not used any more", g.Name, maxRegions)
+	case r.room(owner) == 0:
+		return invalid("region %q: %d regions are registered, which is the most, of one caller or %d of all; unregister those that are not used any more", g.Name, mostOfOne, maxRegions)
 	}
 	r.all[key] = g
 	return nil
+}
+
+// room is how many regions more an owner may register. Those of files that are removed, as by clients
+// that are gone, go first.
+func (r *Regions) room(owner string) int {
+	left := func() int {
+		own := 0
+		for key := range r.all {
+			if key.owner == owner {
+				own++
+			}
+		}
+		return max(0, min(mostOfOne-own, maxRegions-len(r.all)))
+	}
+	if n := left(); n > 0 {
+		return n
+	}
+	for key, g := range r.all {
+		if info, err := g.file.Stat(); err != nil || removed(info) {
+			delete(r.all, key)
+			_ = g.file.Close()
+		}
+	}
+	return left()
+}
+
+// removed reports whether no name leads to an open file any more.
+func removed(of os.FileInfo) bool {
+	s, ok := of.Sys().(*syscall.Stat_t)
+	return ok && s.Nlink == 0
 }
 
 // Unregister forgets a region of the owner, or all of them where the name is empty. Requests under way can

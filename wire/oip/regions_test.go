@@ -91,11 +91,27 @@ func TestRegionsAreOfTheirCallers(t *testing.T) {
 	require.NoError(t, all.Unregister("", "r"))
 	require.ErrorContains(t, all.Unregister("", "r"), "no region")
 	for i := range maxRegions {
-		require.NoError(t, all.Register("", RegionStatus{Name: strconv.Itoa(i), Key: "/c-1", Size: 1}))
+		require.NoError(t, all.Register(strconv.Itoa(i/mostOfOne), RegionStatus{Name: strconv.Itoa(i), Key: "/c-1", Size: 1}))
 	}
 	require.ErrorContains(t, all.Register("", RegionStatus{Name: "r", Key: "/c-1", Size: 1}), "which is the most")
+	require.NoError(t, all.Unregister("0", ""))
+	require.NoError(t, all.Register("", RegionStatus{Name: "r", Key: "/c-1", Size: 1}))
+}
+
+// One caller cannot take the places of all, and those of clients that are gone are free.
+func TestRegionsThatOneCallerMayHave(t *testing.T) {
+	all, file := shared(t, 16)
 	require.NoError(t, all.Unregister("", ""))
-	require.Empty(t, all.all)
+	for i := range mostOfOne {
+		require.NoError(t, all.Register("bob", RegionStatus{Name: strconv.Itoa(i), Key: "/c-1", Size: 1}))
+	}
+	require.ErrorContains(t, all.Register("bob", RegionStatus{Name: "r", Key: "/c-1", Size: 1}), "which is the most, of one caller")
+	require.NoError(t, all.Register("alice", RegionStatus{Name: "r", Key: "/c-1", Size: 1}))
+	other := filepath.Join(filepath.Dir(file.Name()), "c-2")
+	require.NoError(t, os.WriteFile(other, make([]byte, 16), 0o600))
+	require.NoError(t, os.Remove(file.Name()))
+	require.NoError(t, all.Register("bob", RegionStatus{Name: "r", Key: "/c-2", Size: 1}))
+	require.Len(t, all.all, 1)
 }
 
 func TestWindowsOfRegions(t *testing.T) {
