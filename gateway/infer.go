@@ -29,7 +29,7 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	if p == nil {
 		return nil, g.noPipeline(q.Pipeline)
 	}
-	run := func() (*wire.InferResponse, error) {
+	run := func(ctx context.Context, arrival dispatch.Time) (*wire.InferResponse, error) {
 		if c := p.canary.Load(); c != nil {
 			return g.try(ctx, p, c, q, arrival)
 		}
@@ -44,7 +44,7 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err
 	}
-	return run()
+	return run(ctx, arrival)
 }
 
 // streamRules are those of the plan that serves; false where requests are no frames.
@@ -56,17 +56,36 @@ func (gr *deployed) streamRules() (r admission.StreamRules, ok bool) {
 	return admission.StreamRules{Stream: p.Stream, Most: p.Streams()}, true
 }
 
-// frame runs a request to a pipeline whose requests are frames.
-func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admission.StreamRules, q *wire.InferRequest, arrival dispatch.Time, run func() (*wire.InferResponse, error)) (*wire.InferResponse, error) {
-	deadline := g.deadline(ctx, gr.SLO, arrival)
-	name, err := p.streams.enter(ctx, r, wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
-	if err != nil {
+// frame runs a request to a pipeline whose requests are frames. One that had to wait counts for
+// dispatch from when it goes in: what a plan proves is about frames in the order of these times.
+func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admission.StreamRules, q *wire.InferRequest, arrival dispatch.Time, run func(ctx context.Context, arrival dispatch.Time) (*wire.InferResponse, error)) (*wire.InferResponse, error) {
+	if parts, err := g.parts(gr, q); err != nil || len(parts) > 1 {
+		if err == nil {
+			err = wire.Errorf(wire.CodeInvalid, "", "a frame is one request, and this has %d; send one after the other", len(parts))
+		}
 		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err
 	}
-	answer, failed := run()
+	deadline := g.deadline(ctx, gr.SLO, arrival)
+	in, err := p.streams.enter(ctx, r, wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
+	switch {
+	case in.tooFast: // a mistake of its caller, and no load to plan for
+		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
+		return nil, err
+	case err != nil:
+		g.refuse(ctx, p, gr, nil, q, arrival, err)
+		return nil, err
+	}
+	if in.waited {
+		if arrival = g.now(); deadline != 0 {
+			limited, cancel := context.WithDeadline(ctx, g.epoch.Add(deadline))
+			defer cancel()
+			ctx = limited
+		}
+	}
+	answer, failed := run(ctx, arrival)
 	if failed == nil && (deadline == 0 || g.now() <= deadline) {
-		p.streams.answer(name)
+		p.streams.answer(in.stream)
 	}
 	return answer, failed
 }
@@ -307,12 +326,17 @@ func (g *Gateway) answer(ctx context.Context, p *pipeline, r *Request, tenant *w
 // no load and says nothing of the service, so Measures counts only that it was
 // wrong; observers are told of either.
 func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
-	now := g.now()
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
 		end = Refused
-		p.stats.Arrive(now, arrival)
+		p.stats.Arrive(g.now(), arrival)
 	}
+	g.refuseAs(ctx, p, gr, app, q, arrival, err, end)
+}
+
+// refuseAs is refuse with an outcome.
+func (g *Gateway) refuseAs(ctx context.Context, p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error, end Outcome) {
+	now := g.now()
 	p.stats.End(now, end, now-arrival)
 	if app != nil {
 		app.stats.Refuse(now, end)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,52 +26,65 @@ type streams struct {
 // heldFrame is a frame that waits for its time, or for another in its place.
 type heldFrame struct{ dropped chan struct{} }
 
-// enter waits until a frame may go in, and gives the name under which its stream is open. A request
-// that names no stream is a stream of one frame.
-func (s *streams) enter(ctx context.Context, r *admission.StreamRules, owner string, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (name string, err *wire.Error) {
-	name, last := owner+"\x00"+f.Stream, f.Last // each caller has names of its own
+// entry is how a frame came in, or not.
+type entry struct {
+	stream  string // under which it is open
+	waited  bool   // for its time
+	tooFast bool   // it is dropped, since its stream sends too much
+}
+
+// enter waits until a frame may go in. A request that names no stream is a stream of one frame.
+func (s *streams) enter(ctx context.Context, r *admission.StreamRules, owner string, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (e entry, err *wire.Error) {
+	last := f.Last
+	e.stream = owner + "\x00" + f.Stream // each caller has names of its own
 	if f.Stream == "" {
-		name, last = "\x00\x00"+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
+		e.stream, last = "\x00\x00"+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
 	}
 	frame := &heldFrame{make(chan struct{})}
 	s.mu.Lock()
-	v, before, until := s.of.Arrive(clock(), r, name, frame, last)
+	v, before, until := s.of.Arrive(clock(), r, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: deadline, Frame: frame})
 	s.mu.Unlock()
 	if before != nil {
 		close(before.(*heldFrame).dropped)
 	}
 	switch v {
 	case admission.StreamEnters:
-		return name, nil
+		return e, nil
 	case admission.StreamRefused:
-		return name, wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", r.Most)
+		return e, wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", r.Most)
 	case admission.StreamDrops:
-		return name, tooFast(r)
+		e.tooFast = true
+		return e, tooFast(r)
 	}
+	e.waited = true
 	timer := time.NewTimer(until - clock())
 	defer timer.Stop()
+	dropped := false
 	select {
 	case <-timer.C:
 	case <-frame.dropped:
-		return name, tooFast(r)
+		dropped = true
 	case <-ctx.Done():
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.of.Withdraw(name, frame)
-		return name, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock()
 	switch {
-	case !s.of.Release(now, r, name, frame):
-		return name, tooFast(r)
-	case deadline != 0 && now >= deadline:
-		return name, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
+	case dropped:
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		s.of.Withdraw(e.stream, frame)
+		return e, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+	case ctx.Err() != nil || deadline != 0 && now >= deadline:
+		s.of.Withdraw(e.stream, frame)
+		return e, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
+	case s.of.Release(now, r, e.stream, frame):
+		return e, nil
 	}
-	return name, nil
+	e.tooFast = true
+	return e, tooFast(r)
 }
 
+// tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.
 func tooFast(r *admission.StreamRules) *wire.Error {
 	return wire.Errorf(wire.CodeOverloaded, "", "its stream sends more than the %g frames a second that are planned for; this frame was dropped (stale = %q)", r.Rate, cmp.Or(r.Stale, pipelines.Stales()[0]))
 }

@@ -100,16 +100,44 @@ func TestAStreamThatSendsTooMuchHurtsItself(t *testing.T) {
 	}
 }
 
+// A frame is one request: a batch of them would count as one at the door.
+func TestAFrameIsOneRequest(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 1}, func(_ func(string, bool) *wire.Error, g *Gateway) {
+		many := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, 6), 3, 2)}}
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: many, Frame: wire.Frame{Stream: "a"}})
+		require.ErrorIs(t, err, wire.ErrInvalid)
+		require.ErrorContains(t, err, "a frame is one request, and this has 3")
+		one := []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32(make([]float32, 2), 1, 2)}}
+		_, err = g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: one, Frame: wire.Frame{Stream: "a"}})
+		require.NoError(t, err)
+	})
+}
+
+// Frames that come too soon are their sender's mistake, and no load to plan for.
+func TestFramesThatComeTooSoonAreNoLoad(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 1}, func(send func(string, bool) *wire.Error, g *Gateway) {
+		for range 100 {
+			_ = send("a", false)
+			time.Sleep(5 * ms)
+		}
+		m := g.Measures("p")
+		assert.LessOrEqual(t, m.Arrived, int64(12))
+		assert.InDelta(t, 1, m.Attainment, 0)
+	})
+}
+
 // Nobody waits for a frame whose caller is gone; a stream of a pipeline without any is an error.
 func TestFramesThatNobodyWaitsFor(t *testing.T) {
 	filmed(t, pipelines.Stream{Rate: 10, Count: 1}, func(send func(string, bool) *wire.Error, g *Gateway) {
 		require.Nil(t, send("a", false))
-		ctx, cancel := context.WithTimeout(context.Background(), 10*ms)
-		defer cancel()
+		time.Sleep(75 * ms)
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(5*ms, cancel)
 		_, err := g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a"}})
 		require.ErrorIs(t, err, wire.ErrCanceled)
 		require.Nil(t, send("a", false), "its place is free")
-		ctx, cancel = context.WithTimeout(context.Background(), 95*ms)
+		time.Sleep(80 * ms)
+		ctx, cancel = context.WithTimeout(context.Background(), 10*ms)
 		defer cancel()
 		_, err = g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a"}})
 		require.Error(t, err, "it may not begin before its deadline")

@@ -152,6 +152,12 @@ func (v *validator) stream(p *Pipeline, path string) {
 	for _, f := range p.Stream.Faults() {
 		v.errorf(path+StreamPath+"."+f.Attribute, f.Summary, "%s", f.Detail)
 	}
+	for name, most := range p.Bursts() {
+		if float64(most)*float64(p.Streams()) > maxBurst {
+			v.errorf(path+StreamPath+".count", "Too many at once", "%d streams with %d items each in a frame are more than module %q can be planned for; take fewer.", p.Streams(), most, name)
+			break
+		}
+	}
 	if kind, _, _, err := SplitArrivals(p.Arrivals); err == nil && kind != ArrivalsEven {
 		v.errorf(path+StreamPath, "Arrivals beside streams", "Frames of a stream come evenly, as far as its jitter allows: arrivals is \"even\".")
 	}

@@ -39,6 +39,9 @@ func StreamPhases() []string { return []string{PhasesAny, PhasesChosen} }
 // MaxStreams bounds Stream.Count.
 const MaxStreams = 1_000_000
 
+// Bounds of Stream.Rate.
+const leastFrameRate, mostFrameRate = 1e-3, 1e6
+
 // StreamPath is where a stream block stands within its pipeline; see PlanPath.
 const StreamPath = ".{stream}"
 
@@ -81,8 +84,8 @@ func (p *Pipeline) ComeSingly() bool {
 func (s Stream) Faults() []Fault {
 	var all []Fault
 	add := func(attribute, summary, detail string) { all = append(all, Fault{attribute, summary, detail}) }
-	if !(s.Rate > 0) || s.Rate > 1e6 {
-		add("rate", "Invalid rate", "rate is how many frames one stream sends per second, above zero and up to a million.")
+	if !(s.Rate >= leastFrameRate && s.Rate <= mostFrameRate) {
+		add("rate", "Invalid rate", "rate is how many frames one stream sends per second, from 0.001 to 1000000.")
 	}
 	if s.Count < 1 || s.Count > MaxStreams {
 		add("count", "Invalid number of streams", "count is how many streams are planned for, from 1 to 1000000.")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,20 +90,30 @@ func (s *several) Metadata(ctx context.Context, pipeline string) (m *wire.Metada
 
 // Infer implements Transport.
 func (s *several) Infer(ctx context.Context, q *wire.InferRequest) (r *wire.InferResponse, err error) {
-	err = s.ask(ctx, func(ctx context.Context, t Connection) (err error) {
+	do := func(ctx context.Context, t Connection) (err error) {
 		r, err = t.Infer(ctx, q)
 		return err
-	})
-	return r, err
+	}
+	if q.Frame.Stream == "" {
+		return r, s.ask(ctx, do)
+	}
+	name := fnv.New32a() // frames of a stream go to one gateway as long as it is there
+	_, _ = name.Write([]byte(q.Frame.Stream))
+	return r, s.askFrom(ctx, uint64(name.Sum32()), do)
 }
 
 // ask asks one gateway after the other until one answers with more than that it
 // cannot serve now. A round without any answer is followed by another while there
 // is time.
 func (s *several) ask(ctx context.Context, do func(context.Context, Connection) error) error {
+	return s.askFrom(ctx, s.next.Add(1), do)
+}
+
+// askFrom is ask beginning with a gateway.
+func (s *several) askFrom(ctx context.Context, first uint64, do func(context.Context, Connection) error) error {
 	began := time.Now()
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		answered, err := s.round(ctx, do)
+		answered, err := s.round(ctx, int(first%uint64(len(s.peers))), do)
 		if err == nil || answered || ctx.Err() != nil {
 			return err
 		}
@@ -119,8 +130,7 @@ func (s *several) ask(ctx context.Context, do func(context.Context, Connection) 
 
 // round asks every gateway at most once. answered says that the error is the answer
 // of one of them that is ready.
-func (s *several) round(ctx context.Context, do func(context.Context, Connection) error) (answered bool, err error) {
-	first := int(s.next.Add(1) % uint64(len(s.peers)))
+func (s *several) round(ctx context.Context, first int, do func(context.Context, Connection) error) (answered bool, err error) {
 	asked := make([]bool, len(s.peers))
 	for _, last := range []bool{false, true} { // at last those that are down, too
 		for i := range s.peers {

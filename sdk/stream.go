@@ -3,7 +3,7 @@ package sdk
 import (
 	"context"
 	"io"
-	"sync"
+	"slices"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -19,7 +19,8 @@ type Stream struct {
 	pipeline string
 	frame    wire.Frame
 	answers  chan chan frameAnswer
-	closing  sync.Once
+	before   chan struct{} // closed when the last frame is on its way
+	closed   bool          // no more are sent
 }
 
 type frameAnswer struct {
@@ -38,18 +39,30 @@ func (c *Client) Stream(ctx context.Context, pipeline, name string) *Stream {
 }
 
 // Send sends the next frame. It waits while StreamAhead frames are under way or not received,
-// so that whoever reads results slowly sends slowly, and fails where the stream's context has ended.
+// so that whoever reads results slowly sends slowly, and fails where the stream is closed, has no
+// name, or its context has ended.
 func (s *Stream) Send(inputs Inputs, options ...InferOption) error {
-	frame := s.frame
-	s.frame.First = false
+	switch {
+	case s.closed:
+		return wire.Errorf(wire.CodeInvalid, "", "the stream is closed")
+	case s.frame.Stream == "":
+		return wire.Errorf(wire.CodeInvalid, "", "a stream has a name")
+	}
 	done := make(chan frameAnswer, 1)
 	select {
 	case s.answers <- done:
 	case <-s.ctx.Done():
 		return typed(s.ctx.Err())
 	}
+	frame, before, under := s.frame, s.before, make(chan struct{})
+	s.frame.First, s.before = false, under
+	all := slices.Concat(options, []InferOption{func(q *wire.InferRequest) { q.Frame = frame }})
 	go func() {
-		r, err := s.client.Infer(s.ctx, s.pipeline, inputs, append(options, func(q *wire.InferRequest) { q.Frame = frame })...)
+		if before != nil { // goroutines begin in any order
+			<-before
+		}
+		close(under)
+		r, err := s.client.Infer(s.ctx, s.pipeline, inputs, all...)
 		done <- frameAnswer{r, err}
 	}()
 	return nil
@@ -63,8 +76,14 @@ func (s *Stream) SendLast(inputs Inputs, options ...InferOption) error {
 	return s.Send(inputs, options...)
 }
 
-// Close says that no more frames are sent. Results of those that were can still be received.
-func (s *Stream) Close() { s.closing.Do(func() { close(s.answers) }) }
+// Close says that no more frames are sent. Results of those that were can still be received. It is
+// for the goroutine that sends.
+func (s *Stream) Close() {
+	if !s.closed {
+		s.closed = true
+		close(s.answers)
+	}
+}
 
 // Receive waits for the result of the next frame. The error is that of the frame, an *Error, or
 // io.EOF after the result of the last one.

@@ -1,8 +1,10 @@
 package sdk_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/sdk"
+	"github.com/harpagon/harpagon/sdk/sdktest"
 )
 
 // Results come in the order of frames, by every transport, and a stream too many is refused.
@@ -66,4 +69,50 @@ func TestStreamsByEveryTransport(t *testing.T) {
 	_, err := other.Receive()
 	require.ErrorIs(t, err, sdk.ErrOverloaded)
 	assert.ErrorContains(t, err, "0 more fit")
+}
+
+// Frames are on their way in the order in which they were sent, options are each frame's own, and a
+// stream that is closed or has no name says so.
+func TestFramesOfAStreamBeginInOrder(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	c := sdk.NewClient(sdktest.Fake{"p": func(ctx context.Context, in sdk.Inputs) (sdktest.Outputs, error) {
+		x, err := in["x"].Float32s()
+		assert.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		seen[string(rune('a'+int(x[0])))]++
+		return sdktest.Outputs{"y": in["x"]}, nil
+	}})
+	shared := append(make([]sdk.InferOption, 0, 4), sdk.WithID("x"))
+	var all sync.WaitGroup
+	const streams, frames = 4, 100
+	for i := range streams {
+		all.Go(func() {
+			s := c.Stream(t.Context(), "p", string(rune('a'+i)))
+			go func() {
+				for range frames {
+					_ = s.Send(sdk.Inputs{"x": sdk.Float32([]float32{float32(i)})}, shared...)
+				}
+				s.Close()
+			}()
+			n := 0
+			for ; ; n++ {
+				if _, err := s.Receive(); errors.Is(err, io.EOF) {
+					break
+				}
+			}
+			assert.Equal(t, frames, n)
+		})
+	}
+	all.Wait()
+	for i := range streams {
+		assert.Equal(t, frames, seen[string(rune('a'+i))])
+	}
+	s := c.Stream(t.Context(), "p", "z")
+	require.NoError(t, s.SendLast(sdk.Inputs{"x": sdk.Float32([]float32{1})}))
+	s.Close()
+	require.ErrorIs(t, s.Send(nil), sdk.ErrInvalid)
+	require.ErrorIs(t, s.SendLast(nil), sdk.ErrInvalid)
+	require.ErrorIs(t, c.Stream(t.Context(), "p", "").Send(nil), sdk.ErrInvalid)
 }

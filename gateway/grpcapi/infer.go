@@ -238,10 +238,10 @@ type stream struct {
 	calls chan streamCall
 
 	sending sync.Mutex
-	tails   map[string]chan struct{} // by stream: closed when its last frame has been answered; see follow
 
 	mu     sync.Mutex
-	cancel map[int64]context.CancelFunc // by number
+	tails  map[frameStream]chan struct{} // closed when the stream's last frame has been answered; see follow
+	cancel map[int64]context.CancelFunc  // by number
 }
 
 // streamCall is a request with its context.
@@ -251,6 +251,9 @@ type streamCall struct {
 
 	before, answered chan struct{} // of a frame: when the one before it, and when it, is answered
 }
+
+// frameStream is a stream of a pipeline.
+type frameStream struct{ pipeline, stream string }
 
 // ModelStreamInfer implements the service. It returns when the client has ended the stream
 // and all has been answered, or is gone. Messages are read and written without their structs.
@@ -319,9 +322,7 @@ func (s *stream) work(call streamCall) {
 		} else if !s.send(a) {
 			a.kept.release()
 		}
-		if call.answered != nil {
-			close(call.answered)
-		}
+		s.followed(call)
 	}
 }
 
@@ -331,15 +332,27 @@ func (s *stream) follow(call *streamCall) {
 	if f.Stream == "" {
 		return
 	}
-	call.before, call.answered = s.tails[f.Stream], make(chan struct{})
-	if f.Last {
-		delete(s.tails, f.Stream)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tails == nil {
+		s.tails = make(map[frameStream]chan struct{})
+	}
+	of := frameStream{call.Request.Pipeline, f.Stream}
+	call.before, call.answered = s.tails[of], make(chan struct{})
+	s.tails[of] = call.answered
+}
+
+// followed lets the next frame of the stream be answered.
+func (s *stream) followed(call streamCall) {
+	if call.answered == nil {
 		return
 	}
-	if s.tails == nil {
-		s.tails = make(map[string]chan struct{})
+	close(call.answered)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of := (frameStream{call.Request.Pipeline, call.Request.Frame.Stream}); s.tails[of] == call.answered {
+		delete(s.tails, of)
 	}
-	s.tails[f.Stream] = call.answered
 }
 
 // send sends an answer; false where the stream is over.

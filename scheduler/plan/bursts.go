@@ -59,7 +59,11 @@ func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latenc
 	if m.Bursts.Any {
 		high++ // one may be busy with a batch that came before
 	}
-	if overlaps := math.Ceil(c.Duration.Seconds() / m.Bursts.Gap); overlaps*float64(high) < MaxDevices {
+	overlaps := math.Ceil(c.Duration.Seconds() / m.Bursts.Gap)
+	if m.Bursts.Any { // of which a jitter lets several come at once
+		overlaps = math.Ceil((c.Duration.Seconds()+m.Bursts.Jitter)/m.Bursts.Gap) + 1
+	}
+	if overlaps*float64(high) < MaxDevices {
 		high *= int(max(1, overlaps)) // every batch finds a device
 	}
 	if high > MaxDevices || !fits(high) {

@@ -20,6 +20,13 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
+// mostAhead is how many frames of one stream may be under way, and mostRate how many a second one may
+// send.
+const (
+	mostAhead = 1024
+	mostRate  = 1e6
+)
+
 // FrameStream is one stream of a Feed, as sdk.Stream is: results come in the order of frames, one
 // for each, and io.EOF behind the last.
 type FrameStream interface {
@@ -74,8 +81,8 @@ type StreamFed struct {
 // A stream whose first frame is refused sends no more. Latency counts from the
 // instant at which a frame was due.
 func Feed(ctx context.Context, o FeedOptions, open func(stream int, name string) FrameStream) (*FeedReport, error) {
-	if o.Streams < 1 || !(o.Rate > 0) || o.Duration <= 0 {
-		return nil, fmt.Errorf("load: %d streams of %v frames a second for %v: each must be above zero", o.Streams, o.Rate, o.Duration)
+	if o.Streams < 1 || !(o.Rate > 0) || o.Rate > mostRate || o.Duration <= 0 {
+		return nil, fmt.Errorf("load: %d streams of %v frames a second for %v: each must be above zero, and a rate at most 1000000", o.Streams, o.Rate, o.Duration)
 	}
 	f := &feed{FeedOptions: o, start: time.Now(), reasons: map[string]string{}, fed: make([]StreamFed, o.Streams)}
 	rng := rand.New(rand.NewPCG(o.Seed, 2))
@@ -117,7 +124,7 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 	defer stop()
 	frames := max(1, int(f.Duration.Seconds()*f.Rate))
 	due := func(n int) time.Duration { return phase + time.Duration(float64(n)/f.Rate*float64(time.Second)) }
-	sent := make(chan int, frames) // numbers of frames, in order
+	sent := make(chan int, min(frames, mostAhead)) // numbers of frames, in order
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		for {
@@ -136,7 +143,7 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 		if osutil.Sleep(ctx, time.Until(f.start.Add(due(n)))) != nil {
 			return
 		}
-		if late := time.Since(f.start) - due(n); late > max(f.SLO/lagShare, leastLag) {
+		if late := time.Since(f.start) - due(n); n < frames-1 && late > max(f.SLO/lagShare, leastLag) { // the last one ends the stream
 			f.mu.Lock()
 			fed.Unsent++
 			f.mu.Unlock()

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -12,13 +13,16 @@ import (
 // Streams admits streams and their frames at the door of a pipeline. As many streams are open at a
 // time as were planned for, and of each stream come no more frames than a plan covers: by the
 // generic cell rate algorithm (ITU-T I.371), which lets through what keeps to a period G with a
-// jitter J. A frame that comes sooner waits for its time, one of a stream at the most; which of two
-// is dropped is the stream's rule. So a stream that sends too much loses frames of its own, and
+// jitter J. A frame that is early by a part of a period waits for its time, one of a stream at the
+// most; which of two is dropped is the stream's rule. One that is earlier is dropped: if it waited,
+// it would take the time of the next. So a stream that sends too much loses frames of its own, and
 // nobody else's.
 //
 // It is a plain value for drivers to hold; one call at a time.
 type Streams struct {
-	open map[string]*stream
+	open    map[string]*stream
+	opened  int  // streams so far
+	soonest Time // when the next of them may be over; before that nobody looks
 }
 
 // StreamRules are those of the plan that serves.
@@ -29,13 +33,20 @@ type StreamRules struct {
 
 func (r *StreamRules) period() Time { return Time(float64(time.Second) / r.Rate) }
 
+// silence is how long a stream sends nothing before it is over.
+func (r *StreamRules) silence() Time { return max(silentFor, silentPeriods*r.period()) }
+
 // silent is when a stream without frames is over: so many periods, and so long, at the least.
 const (
 	silentPeriods = 10
 	silentFor     = 10 * time.Second
 )
 
+// early is the part of a period that a frame may wait for its time.
+const early = 0.25
+
 type stream struct {
+	number int  // in the order in which they opened
 	next   Time // when the next frame is due by the stream's pace
 	last   Time // when a frame came last
 	held   any  // the frame that waits for its time; nil for none
@@ -45,6 +56,14 @@ type stream struct {
 	inTime int64
 }
 
+// StreamFrame is one that comes.
+type StreamFrame struct {
+	Stream      string
+	First, Last bool // of its stream
+	Deadline    Time // by which it must be answered; 0 for none
+	Frame       any  // a value of the driver's to tell frames apart, not nil
+}
+
 // StreamVerdict is what becomes of a frame.
 type StreamVerdict uint8
 
@@ -52,40 +71,48 @@ type StreamVerdict uint8
 const (
 	StreamEnters  StreamVerdict = iota // now
 	StreamWaits                        // until its time; see Release
-	StreamDrops                        // by the rule of its stream, or in place of one that waited
+	StreamDrops                        // by the rule of its stream, or since it comes too soon
 	StreamRefused                      // as many streams are open as were planned for
 )
 
-// Arrive takes a frame of a stream, which it opens where it is not open; last says that no more
-// are to come. It waits until the time that is given, or is dropped; so is the frame that waited
-// before, where the rule says so: that is the second value, nil for none. frame is a value of the driver's to tell them
-// apart, not nil.
-func (s *Streams) Arrive(now Time, r *StreamRules, name string, frame any, last bool) (v StreamVerdict, dropped any, until Time) {
-	of := s.open[name]
+// Arrive takes a frame of a stream, which it opens where it is not open. It waits until the time
+// that is given, or is dropped; so is the frame that waited before, where the rule says so: that is
+// the second value, nil for none.
+func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdict, dropped any, until Time) {
+	if len(s.open) > r.Most {
+		s.shrink(now, r)
+	}
+	of := s.open[f.Stream]
 	if of == nil {
-		if of = s.begin(now, r, name); of == nil {
+		if of = s.begin(now, r, f.Stream); of == nil {
 			return StreamRefused, nil, 0
 		}
 	}
-	of.last, of.ended = now, last
+	of.last, of.ended = now, f.Last || of.ended && !f.First
+	if of.ended {
+		s.soonest = min(s.soonest, of.next)
+	}
 	if of.frames++; of.frames > remembered {
 		of.frames, of.inTime = of.frames/2, of.inTime/2
 	}
 	until = of.next - r.Jitter
+	wait := until - now
 	switch {
-	case of.held == nil && until <= now:
+	case of.held == nil && wait <= 0:
 		of.next = max(of.next, now) + r.period()
 		return StreamEnters, nil, now
+	case wait > Time(early*float64(r.period())) || f.Deadline != 0 && f.Deadline <= until:
+		return StreamDrops, nil, 0
 	case of.held == nil:
-		of.held = frame
+		of.held = f.Frame
 		return StreamWaits, nil, until
 	case r.Stale == pipelines.StaleNewest || r.Stale == pipelines.StaleAlternate && !of.spared:
 		of.spared = true
 		return StreamDrops, nil, 0
 	}
 	of.spared = false
-	dropped, of.held = of.held, frame
-	return StreamWaits, dropped, until
+	dropped, of.held = of.held, f.Frame
+	return StreamWaits, dropped, max(until, now)
 }
 
 // begin opens a stream; nil where there is no room.
@@ -99,17 +126,46 @@ func (s *Streams) begin(now Time, r *StreamRules, name string) *stream {
 	if s.open == nil {
 		s.open = make(map[string]*stream)
 	}
-	of := &stream{next: now, last: now}
+	s.opened++
+	of := &stream{number: s.opened, next: now, last: now}
 	s.open[name] = of
+	s.soonest = min(s.soonest, now+r.silence())
 	return of
 }
 
 // expire closes streams that are over, the place of each of which is free when its next frame
 // could have come.
 func (s *Streams) expire(now Time, r *StreamRules) {
-	silence := max(silentFor, silentPeriods*r.period())
+	if now < s.soonest {
+		return
+	}
+	s.soonest = math.MaxInt64
 	for name, of := range s.open {
-		if of.held == nil && (of.ended && of.next <= now || now-of.last > silence) {
+		over := of.last + r.silence()
+		if of.ended {
+			over = min(over, of.next)
+		}
+		if of.held == nil && over <= now {
+			delete(s.open, name)
+			continue
+		}
+		s.soonest = min(s.soonest, max(over, now+1))
+	}
+}
+
+// shrink closes the streams that opened last, where fewer are planned for than are open.
+func (s *Streams) shrink(now Time, r *StreamRules) {
+	s.soonest = 0
+	if s.expire(now, r); len(s.open) <= r.Most {
+		return
+	}
+	var numbers []int
+	for _, of := range s.open {
+		numbers = append(numbers, of.number)
+	}
+	slices.Sort(numbers)
+	for name, of := range s.open {
+		if of.number >= numbers[r.Most] && of.held == nil {
 			delete(s.open, name)
 		}
 	}
