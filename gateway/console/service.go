@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/placement"
@@ -186,6 +187,14 @@ func promises(p plan.Plan, m autoscale.Measures) []promise {
 			What: "in time, at arrivals " + e.Arrivals, Planned: quantity.Percent(e.Attainment),
 			Measured: measured(quantity.Percent(m.Attainment)), Broken: seen && m.Attainment < e.Low,
 		})
+	}
+	if s := m.Streams; s != nil {
+		worst := promise{What: "frames in time, of the worst stream", Planned: quantity.Percent(pipelines.DefaultAttainment), Measured: "–"}
+		if s.Open > 0 {
+			worst.Measured = fmt.Sprintf("%s, %q; of the median %s", quantity.Percent(s.Worst), s.WorstName, quantity.Percent(s.Median))
+			worst.Broken = s.Worst < pipelines.DefaultAttainment
+		}
+		all = append(all, promise{What: "streams that are open", Planned: fmt.Sprint(s.Most), Measured: fmt.Sprint(s.Open)}, worst)
 	}
 	for _, module := range p.Modules {
 		mm := m.Module(module.Name)
