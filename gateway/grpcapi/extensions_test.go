@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 
+	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/pipelines/triton/modelconfig"
 	"github.com/harpagon/harpagon/wire"
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
@@ -46,6 +48,14 @@ func TestClassification(t *testing.T) {
 	require.Equal(t, "BYTES", r.GetOutputs()[0].GetDatatype())
 	require.Equal(t, []int64{1}, r.GetOutputs()[0].GetShape())
 	require.Equal(t, wire.FromStrings([]string{"2.000000:1"}).Data, r.GetRawOutputContents()[0])
+
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 3 << 19})
+	c = serve(t, &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		return &wire.InferResponse{Outputs: []wire.NamedTensor{{Name: "x", Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{1 << 17, 1}, Data: make([]byte, 1<<17)}}}}, nil
+	}}, Options{Bytes: held})
+	_, err = c.ModelInfer(t.Context(), q)
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "classes count as held: %v", err)
+	require.Eventually(t, func() bool { return held.Now() == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestUnknownParametersAreRefused(t *testing.T) {

@@ -150,9 +150,14 @@ func (a *answer) Put(data *[]byte) {
 
 // encode makes the message of an answer, which counts as held, or says that there is no
 // room. One that goes by a stream must not be what gRPC would refuse, which would end that.
-func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, streamed bool) (*answer, error) {
-	r, err := oip.Classify(r, call.Classes)
-	if err != nil {
+func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, streamed bool) (a *answer, err error) {
+	k := &kept{held: s.options.Bytes.Begin(r.Pipeline), since: time.Now()}
+	defer func() {
+		if err != nil {
+			k.release()
+		}
+	}()
+	if r, err = oip.Classify(r, call.Classes, k.held.Grow); err != nil {
 		return nil, err
 	}
 	var head, framed [headRoom]byte
@@ -167,11 +172,10 @@ func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, stre
 	if streamed && size > s.options.MaxMessage {
 		return nil, status.Errorf(codes.ResourceExhausted, "the answer has %d bytes, and a message at most %d", size, s.options.MaxMessage)
 	}
-	k := &kept{held: s.options.Bytes.Begin(r.Pipeline), since: time.Now()}
 	if err := k.held.Grow(int64(room(size))); err != nil {
 		return nil, err
 	}
-	a := &answer{kept: k}
+	a = &answer{kept: k}
 	k.answer = a
 	if size > largest {
 		data := make([]byte, 0, size)

@@ -105,6 +105,14 @@ func TestClassification(t *testing.T) {
 	w = post(h, "/v2/models/p/infer", `{"inputs":[{"name":"x","shape":[1],"datatype":"BYTES","data":["a"]}],"outputs":[{"name":"x","parameters":{"classification":2}}]}`)
 	require.Equal(t, 400, w.Code)
 	require.Contains(t, w.Body.String(), "has no classes")
+
+	held := gateway.NewBytes(gateway.ByteLimits{Total: 3 << 19})
+	h = New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		return &wire.InferResponse{Outputs: []wire.NamedTensor{{Name: "x", Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{1 << 17, 1}, Data: make([]byte, 1<<17)}}}}, nil
+	}}, Options{Bytes: held})
+	w = post(h, "/v2/models/p/infer", simple[:len(simple)-1]+`,"outputs":[{"name":"x","parameters":{"binary_data":true,"classification":1}}]}`)
+	require.Equal(t, 429, w.Code, "classes count as under way")
+	require.Zero(t, held.Now())
 }
 
 func TestConfiguration(t *testing.T) {

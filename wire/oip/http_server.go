@@ -167,7 +167,7 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 //
 // It is compressed where the request accepts that, it is worth it, and there is memory for that.
 func WriteAnswer(w http.ResponseWriter, r *http.Request, call *Call, answer *wire.InferResponse, grow func(n int64) error) {
-	answer, err := Classify(answer, call.Classes)
+	answer, err := Classify(answer, call.Classes, grow)
 	if err != nil {
 		WriteError(w, err)
 		return
