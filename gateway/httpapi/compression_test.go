@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -61,14 +62,34 @@ func TestCompressedBodies(t *testing.T) {
 			require.Contains(t, w.Body.String(), "more than the 1048576 bytes")
 
 			whole := zipped(t, coding, simple)
-			for _, cut := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1], whole[:len(whole)-3] + "abc"} {
+			for _, cut := range []string{"", whole[:1], whole[:len(whole)/2], whole[:len(whole)-1], whole[:len(whole)-3] + "abc", whole + "junk"} {
 				w = post(h, "/v2/models/p/infer", cut, "Content-Encoding", coding)
 				require.Equal(t, 400, w.Code, "%q: %s", cut, w.Body)
 			}
 		})
 	}
-	for _, not := range []string{"gzip;q=0", "br", "identity"} {
+	for _, not := range []string{"gzip;q=0", "br", "identity", "identity;q=1, gzip;q=0.1", "gzip;q=0.5, identity"} {
 		require.Empty(t, post(h, "/v2/models/p/infer", simple, "Accept-Encoding", not).Header().Get("Content-Encoding"))
+	}
+	require.Equal(t, "gzip", post(h, "/v2/models/p/infer", simple, "Accept-Encoding", "gzip, identity").Header().Get("Content-Encoding"))
+	for _, c := range []struct {
+		lines []string
+		body  string
+		code  int
+	}{
+		{[]string{"Identity"}, simple, 200},
+		{[]string{"", "identity"}, simple, 200},
+		{[]string{"identity", "GZIP"}, zipped(t, "gzip", simple), 200},
+		{[]string{"identity, X-Gzip"}, zipped(t, "gzip", simple), 200},
+		{[]string{"gzip, deflate"}, zipped(t, "deflate", zipped(t, "gzip", simple)), 415},
+		{[]string{"gzip", "gzip"}, zipped(t, "gzip", simple), 415},
+		{[]string{"br"}, simple, 415},
+	} {
+		r := httptest.NewRequest("POST", "/v2/models/p/infer", strings.NewReader(c.body))
+		r.Header["Content-Encoding"] = c.lines
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, c.code, w.Code, "%q: %s", c.lines, w.Body)
 	}
 	short := post(New(&backend{}, Options{}), "/v2/models/p/infer", simple, "Accept-Encoding", "gzip")
 	require.Empty(t, short.Header().Get("Content-Encoding"), "it is not worth it")

@@ -1,11 +1,13 @@
 package oip
 
 import (
+	"bufio"
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 const (
 	codingGzip    = "gzip"
 	codingDeflate = "deflate"
+	identity      = "identity" // none
 )
 
 // What compressing and its opposite take beside the bodies, in bytes.
@@ -31,10 +34,27 @@ const worthwhile = 1 << 10
 // errInflated ends a body that is longer than is accepted once it is decompressed.
 var errInflated = errors.New("the body is too long")
 
+// errTrailing ends a body of which not all is compressed.
+var errTrailing = errors.New("bytes follow its end")
+
+// contentCoding is the coding of a body; empty for none. Several, one upon the other, are an error.
+func contentCoding(r *http.Request) (string, error) {
+	all := strings.FieldsFunc(strings.ToLower(strings.Join(r.Header["Content-Encoding"], ",")), func(c rune) bool { return strings.ContainsRune(", \t", c) })
+	all = slices.DeleteFunc(all, func(coding string) bool { return coding == identity })
+	switch len(all) {
+	case 0:
+		return "", nil
+	case 1:
+		return all[0], nil
+	}
+	return "", &statusError{http.StatusUnsupportedMediaType, invalid("the body is encoded %d times (%s); encode it once", len(all), strings.Join(all, ", "))}
+}
+
 // inflater reads what a body holds that is compressed, at most so many bytes.
 type inflater struct {
 	coding string
 	from   io.ReadCloser
+	in     *bufio.Reader // of from
 	out    io.ReadCloser // made by the first Read, which may have to wait
 	left   int64
 }
@@ -43,11 +63,12 @@ type inflater struct {
 func (f *inflater) Read(p []byte) (int, error) {
 	if f.out == nil {
 		var err error
-		switch strings.ToLower(f.coding) {
+		f.in = bufio.NewReader(f.from)
+		switch f.coding {
 		case codingGzip, "x-gzip":
-			f.out, err = gzip.NewReader(f.from)
+			f.out, err = gzip.NewReader(f.in)
 		case codingDeflate:
-			f.out, err = zlib.NewReader(f.from)
+			f.out, err = zlib.NewReader(f.in)
 		default:
 			return 0, &statusError{http.StatusUnsupportedMediaType, invalid("the body is encoded as %q; send it as gzip, deflate or without compression", f.coding)}
 		}
@@ -60,6 +81,11 @@ func (f *inflater) Read(p []byte) (int, error) {
 	if f.left -= int64(n); f.left < 0 {
 		return 0, errInflated
 	}
+	if err == io.EOF && f.coding == codingDeflate { // gzip looks for another member by itself
+		if _, err = f.in.ReadByte(); err == nil {
+			err = errTrailing
+		}
+	}
 	if err != nil && err != io.EOF {
 		return n, f.broken(err)
 	}
@@ -68,7 +94,7 @@ func (f *inflater) Read(p []byte) (int, error) {
 
 // broken is the error of a body that is not what it says, or that could not be read.
 func (f *inflater) broken(err error) error {
-	for _, known := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum, zlib.ErrDictionary} {
+	for _, known := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum, zlib.ErrDictionary, errTrailing} {
 		if errors.Is(err, known) {
 			return invalid("the body is not %s, as its Content-Encoding says: %v", f.coding, err)
 		}
@@ -82,12 +108,13 @@ func (f *inflater) broken(err error) error {
 // Close implements io.Closer.
 func (f *inflater) Close() error { return f.from.Close() }
 
-// accepted is the coding for an answer of so many bytes; empty for none.
+// accepted is the coding for an answer of so many bytes; empty for none, which is also what a
+// request gets that gives more weight to it.
 func accepted(r *http.Request, size int) string {
 	if size < worthwhile {
 		return ""
 	}
-	best, most := "", 0.0
+	best, most, plain := "", 0.0, 0.0
 	for _, one := range strings.Split(strings.ToLower(strings.Join(r.Header["Accept-Encoding"], ",")), ",") {
 		coding, parameters, _ := strings.Cut(one, ";")
 		coding = strings.TrimSpace(coding)
@@ -98,6 +125,12 @@ func accepted(r *http.Request, size int) string {
 		if (coding == codingGzip || coding == codingDeflate) && weight > most {
 			best, most = coding, weight
 		}
+		if coding == identity {
+			plain = weight
+		}
+	}
+	if most < plain {
+		return ""
 	}
 	return best
 }

@@ -110,6 +110,11 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 		w.Header().Set("Connection", "close")
 		return nil, tooLarge("the body has %d bytes; at most %d are accepted", r.ContentLength, o.Most)
 	}
+	coding, err := contentCoding(r)
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return nil, err
+	}
 	size, whole := int64(512), max(r.ContentLength+1, 0) // one more, so that the end is seen without growing
 	if err := grow(max(whole, size)); err != nil {
 		w.Header().Set("Connection", "close")
@@ -119,7 +124,7 @@ func readBody(w http.ResponseWriter, r *http.Request, o Bounds) ([]byte, error) 
 		size = min(whole, reserved)
 	}
 	in := http.MaxBytesReader(w, r.Body, o.Most)
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+	if coding != "" {
 		if err := grow(inflateMemory); err != nil {
 			w.Header().Set("Connection", "close")
 			return nil, err
