@@ -93,6 +93,32 @@ func port(t tensor, stripped bool) pipelines.Port {
 	return pipelines.Port{Name: t.GetName(), Datatype: datatype(t.GetDataType()), Shape: shape}
 }
 
+// datatypes checks that tensors have one, which is known.
+func (c *config) datatypes() (diags hcl.Diagnostics) {
+	check := func(path string, n int, field, name string, d modelconfig.DataType) {
+		if _, known := modelconfig.DataType_name[int32(d)]; !known || d == modelconfig.DataType_TYPE_INVALID {
+			diags = append(diags, files.Problem("No datatype", fmt.Sprintf("%q needs a data_type that there is: TYPE_FP32, say; %d is none.", name, d), c.within(path, n, field, "")))
+		}
+	}
+	for i, t := range c.Input {
+		check("input", i, "data_type", t.Name, t.DataType)
+	}
+	for i, t := range c.Output {
+		check("output", i, "data_type", t.Name, t.DataType)
+	}
+	for i, t := range c.GetSequenceBatching().GetControlInput() {
+		for _, control := range t.Control {
+			if control.DataType != modelconfig.DataType_TYPE_INVALID { // which stands for the one of its values
+				check("sequence_batching.control_input", i, "control.data_type", t.Name, control.DataType)
+			}
+		}
+	}
+	for i, t := range c.GetSequenceBatching().GetState() {
+		check("sequence_batching.state", i, "data_type", t.InputName, t.DataType)
+	}
+	return diags
+}
+
 // datatype is the one of the protocol.
 func datatype(d modelconfig.DataType) string {
 	if d == modelconfig.DataType_TYPE_STRING {

@@ -200,6 +200,10 @@ func TestWhatIsBroken(t *testing.T) {
 	}{
 		"text":             {replaced("classify/config.pbtxt", "max_batch_size: 8", "max_batch_size: }"), "models/classify/config.pbtxt:2:17: error: No configuration of a model: It is not protocol buffers as text"},
 		"datatype":         {replaced("classify/config.pbtxt", "TYPE_FP32", "FP32"), "models/classify/config.pbtxt:3:36: error: No configuration of a model"},
+		"datatype 99":      {replaced("classify/config.pbtxt", "TYPE_FP32", "99"), "models/classify/config.pbtxt:3:25: error: No datatype: \"image\" needs a data_type that there is: TYPE_FP32, say; 99 is none."},
+		"no datatype":      {replaced("vision/config.pbtxt", "data_type: TYPE_STRING", ""), "models/vision/config.pbtxt:5:1: error: No datatype: \"LABEL\""},
+		"control":          {replaced("walk/config.pbtxt", "fp32_false_true: [ 0, 1 ]", "data_type: 99"), "models/walk/config.pbtxt:6:76: error: No datatype: \"START\""},
+		"state":            {replaced("walk/config.pbtxt", "data_type: TYPE_FP32 dims: [ 2 ]", "data_type: -1 dims: [ 2 ]"), "models/walk/config.pbtxt:7:58: error: No datatype: \"state\""},
 		"given twice":      {replaced("classify/config.pbtxt", "max_batch_size: 8", "max_batch_size: 8 max_batch_size: 8"), "models/classify/config.pbtxt:2:19: error: No configuration"},
 		"another name":     {replaced("vision/config.pbtxt", `name: "vision"`, `name: "sight"`), `models/vision/config.pbtxt:1:1: error: Two names: The configuration calls the model "sight", and its folder is "vision"`},
 		"platform":         {replaced("classify/config.pbtxt", "onnxruntime_onnx", "onnxruntime"), `models/classify/config.pbtxt:1:1: error: Unknown platform: No backend of Triton has the platform "onnxruntime". It is a backend`},

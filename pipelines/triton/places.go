@@ -111,16 +111,21 @@ const stepPath = "ensemble_scheduling.step"
 
 // step is where a step of an ensemble stands or, where it has one, an entry of a map in it.
 func (c *config) step(n int, entry, key string) *hcl.Range {
-	seen, at := -1, c.at(stepPath)
+	return c.within(stepPath, n, entry, key)
+}
+
+// within is where the nth value of a repeated field stands or, where it has one, a field in it.
+func (c *config) within(path string, n int, entry, key string) *hcl.Range {
+	seen, at := -1, c.at(path)
 	for i := range c.places {
 		p := &c.places[i]
-		if p.path == stepPath {
+		if p.path == path {
 			seen++
 		}
 		switch {
-		case seen == n && p.path == stepPath:
+		case seen == n && p.path == path:
 			at = &p.at
-		case seen == n && entry != "" && p.path == stepPath+"."+entry && (key == "" || p.value == key):
+		case seen == n && entry != "" && p.path == path+"."+entry && (key == "" || p.value == key):
 			return &p.at
 		}
 	}

@@ -136,6 +136,7 @@ func readModel(folder string) (*model, hcl.Diagnostics) {
 		if m.config, diags = parse(file, src); diags.HasErrors() {
 			return nil, diags
 		}
+		diags = append(diags, m.datatypes()...)
 	}
 	diags = append(diags, m.identify(versions)...)
 	if diags.HasErrors() {
