@@ -71,14 +71,15 @@ type importer struct {
 	repository *Repository
 	out        *Imported
 	diags      hcl.Diagnostics
-	left       map[string]string // models that are left out, and why
-	told       map[string]bool   // models whose findings are there
+	left       map[string]string     // models that are left out, and why
+	told       map[string]bool       // models whose findings are there
+	calls      map[string]*hcl.Range // by file of a model in Python, see callsOthers
 }
 
 // Import makes pipelines of all ensembles, and of all models that are in none. Where there are
 // errors, the result is incomplete.
 func (r *Repository) Import(o Options) (*Imported, hcl.Diagnostics) {
-	im := &importer{Options: o, repository: r, out: &Imported{options: o, Files: map[string][]byte{}}, left: map[string]string{}, told: map[string]bool{}}
+	im := &importer{Options: o, repository: r, out: &Imported{options: o, Files: map[string][]byte{}}, left: map[string]string{}, told: map[string]bool{}, calls: map[string]*hcl.Range{}}
 	used := map[string]bool{}
 	for _, m := range r.models {
 		im.judge(m)
@@ -173,9 +174,12 @@ var call = regexp.MustCompile(`\.(async_)?exec\(`)
 // callsOthers is where a model in Python, in the files of its version, calls other models; nil
 // where it does not.
 func (im *importer) callsOthers(m *model) *hcl.Range {
-	var found *hcl.Range
+	found, known := im.calls[m.path]
+	if known {
+		return found
+	}
 	_ = filepath.WalkDir(filepath.Dir(m.path), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || filepath.Ext(path) != ".py" || found != nil {
+		if err != nil || e.IsDir() || filepath.Ext(path) != ".py" {
 			return nil
 		}
 		src, err := osutil.ReadFile(path, mostConfig)
@@ -186,11 +190,12 @@ func (im *importer) callsOthers(m *model) *hcl.Range {
 			if at := call.FindStringIndex(line); at != nil {
 				p := hcl.Pos{Line: i + 1, Column: at[0] + 1}
 				found = &hcl.Range{Filename: path, Start: p, End: p}
-				return nil
+				return fs.SkipAll
 			}
 		}
 		return nil
 	})
+	im.calls[m.path] = found
 	return found
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -204,6 +205,9 @@ func TestWhatIsBroken(t *testing.T) {
 		"no datatype":      {replaced("vision/config.pbtxt", "data_type: TYPE_STRING", ""), "models/vision/config.pbtxt:5:1: error: No datatype: \"LABEL\""},
 		"control":          {replaced("walk/config.pbtxt", "fp32_false_true: [ 0, 1 ]", "data_type: 99"), "models/walk/config.pbtxt:6:76: error: No datatype: \"START\""},
 		"state":            {replaced("walk/config.pbtxt", "data_type: TYPE_FP32 dims: [ 2 ]", "data_type: -1 dims: [ 2 ]"), "models/walk/config.pbtxt:7:58: error: No datatype: \"state\""},
+		"file outside":     {with("find/config.pbtxt", whole()["find/config.pbtxt"]+"\ndefault_model_filename: \"../../../../etc/passwd\""), `models/find/config.pbtxt:4:1: error: Path out of the model: "../../../../etc/passwd" does not lie in models/find/1`},
+		"absolute file":    {with("prepare/config.pbtxt", prepare+"default_model_filename: \"/model.py\""), "models/prepare/config.pbtxt:5:1: error: Path out of the model"},
+		"library outside":  {with("find/config.pbtxt", whole()["find/config.pbtxt"]+"\nmodel_operations { op_library_filename: [ \"ops.so\", \"../../ops.so\" ] }"), `models/find/config.pbtxt:4:53: error: Path out of the model: The library "../../ops.so" does not lie in models/find`},
 		"given twice":      {replaced("classify/config.pbtxt", "max_batch_size: 8", "max_batch_size: 8 max_batch_size: 8"), "models/classify/config.pbtxt:2:19: error: No configuration"},
 		"another name":     {replaced("vision/config.pbtxt", `name: "vision"`, `name: "sight"`), `models/vision/config.pbtxt:1:1: error: Two names: The configuration calls the model "sight", and its folder is "vision"`},
 		"platform":         {replaced("classify/config.pbtxt", "onnxruntime_onnx", "onnxruntime"), `models/classify/config.pbtxt:1:1: error: Unknown platform: No backend of Triton has the platform "onnxruntime". It is a backend`},
@@ -235,6 +239,23 @@ func TestWhatIsBroken(t *testing.T) {
 	}
 	_, diags := Read("nowhere")
 	require.ErrorContains(t, diags, "name the folder that holds the folders of models")
+}
+
+// TestFilesOfAModel holds that libraries by absolute paths are warned of, and that where code in
+// Python calls other models is looked for once.
+func TestFilesOfAModel(t *testing.T) {
+	files := whole()
+	files["find/config.pbtxt"] += "\nmodel_operations { op_library_filename: [ \"/opt/ops.so\" ] }"
+	out, lines := imported(t, files, nil)
+	require.NotNil(t, out, lines)
+	require.Contains(t, lines, "models/find/config.pbtxt:4:20: warning: Different: find: the library /opt/ops.so lies out of the repository; every worker needs it at this path.")
+
+	im := &importer{calls: map[string]*hclv2.Range{}}
+	m := &model{path: "models/calls/1/model.py"}
+	first := im.callsOthers(m)
+	require.Equal(t, 2, first.Start.Line)
+	require.NoError(t, os.RemoveAll("models/calls"))
+	require.Same(t, first, im.callsOthers(m))
 }
 
 // TestRowsOfDifferentSteps holds that what cannot be told apart is left out and not made up.

@@ -163,12 +163,15 @@ func (w *walker) step() {
 
 // skip goes past spaces, comments and what separates fields, and gives the character there; 0 at
 // the end.
-func (w *walker) skip() byte {
+func (w *walker) skip() byte { return w.past(",;:") }
+
+// past is skip where only these separate.
+func (w *walker) past(separators string) byte {
 	for comment := false; w.more(); w.step() {
 		switch c := w.src[w.at]; {
 		case comment || c == '#':
 			comment = c != '\n'
-		case !unicode.IsSpace(rune(c)) && c != ',' && c != ';' && c != ':':
+		case !unicode.IsSpace(rune(c)) && strings.IndexByte(separators, c) < 0:
 			return c
 		}
 	}
@@ -231,7 +234,7 @@ func (w *walker) value(path string, at hcl.Range) {
 		w.message(path)
 		w.depth--
 	case '"', '\'':
-		for c := w.skip(); c == '"' || c == '\''; c = w.skip() {
+		for c := w.past(""); c == '"' || c == '\''; c = w.past("") {
 			w.places[n].value += w.text(c)
 		}
 	default:

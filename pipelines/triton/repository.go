@@ -209,6 +209,9 @@ func (m *model) identify(versions []int) hcl.Diagnostics {
 func (m *model) locate(problem func(field, summary, format string, args ...any) hcl.Diagnostics) hcl.Diagnostics {
 	within := filepath.Join(m.folder, strconv.Itoa(m.version))
 	name := m.DefaultModelFilename
+	if name != "" && !filepath.IsLocal(name) {
+		return problem("default_model_filename", "Path out of the model", "%q does not lie in %s; name a file in the folder of the version.", name, within)
+	}
 	for _, f := range modelFiles() {
 		_, err := os.Stat(filepath.Join(within, f.name))
 		if m.backend == "" && err == nil {
@@ -222,10 +225,34 @@ func (m *model) locate(problem func(field, summary, format string, args ...any) 
 		return problem("", "No backend", "Neither backend nor platform is given, and %s has no file that says which (model.onnx, model.py, ...).", within)
 	}
 	m.path = filepath.Join(within, name)
+	return append(m.absent(m.at("default_model_filename")), m.libraries()...)
+}
+
+// absent warns of a file that is not there.
+func (m *model) absent(at *hcl.Range) hcl.Diagnostics {
 	if _, err := os.Stat(m.path); err != nil && (m.backend == backendONNX || m.backend == backendPython) {
-		return hcl.Diagnostics{files.Warning("Missing model", fmt.Sprintf("%s is not there; put it there before %q is served.", m.path, m.name), m.at("default_model_filename"))}
+		return hcl.Diagnostics{files.Warning("Missing model", fmt.Sprintf("%s is not there; put it there before %q is served.", m.path, m.name), at)}
 	}
 	return nil
+}
+
+// libraries checks where the libraries of operators lie.
+func (m *model) libraries() (diags hcl.Diagnostics) {
+	const field = "model_operations.op_library_filename"
+	for _, library := range m.GetModelOperations().GetOpLibraryFilename() {
+		at := m.at(field)
+		if p := m.find(field, library); p != nil {
+			at = &p.at
+		}
+		switch {
+		case m.backend != backendONNX || filepath.IsLocal(library):
+		case filepath.IsAbs(library):
+			diags = append(diags, files.Warning(different, fmt.Sprintf("%s: the library %s lies out of the repository; every worker needs it at this path.", m.name, library), at))
+		default:
+			diags = append(diags, files.Problem("Path out of the model", fmt.Sprintf("The library %q does not lie in %s; name a file in it, or one by its absolute path.", library, m.folder), at))
+		}
+	}
+	return diags
 }
 
 func numbers(all []int) string {
