@@ -386,11 +386,13 @@ func (b *build) step(m *model, i int, values map[string]value) {
 	if s.ModelVersion > 0 && int(s.ModelVersion) != of.version {
 		other := *of
 		other.version = int(s.ModelVersion)
-		other.path = filepath.Join(of.folder, strconv.Itoa(other.version), filepath.Base(of.path))
-		if _, err := os.Stat(filepath.Dir(other.path)); err != nil {
+		within := filepath.Join(of.folder, strconv.Itoa(other.version))
+		if _, err := os.Stat(within); err != nil {
 			b.fail("No such version", m.step(i, "model_version", ""), "%s has no folder %d.", of.folder, other.version)
 			return
 		}
+		other.path = filepath.Join(within, strings.TrimPrefix(of.path, filepath.Join(of.folder, strconv.Itoa(of.version))))
+		b.diags = append(b.diags, other.absent(m.step(i, "model_version", ""))...)
 		of = &other
 	}
 	n := b.network(of, m.MaxBatchSize > 0)

@@ -237,6 +237,13 @@ func TestWhatIsBroken(t *testing.T) {
 			assert.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, c.want) }), "%s\nin\n%s", c.want, strings.Join(lines, "\n"))
 		})
 	}
+	t.Run("no UTF-8", func(t *testing.T) {
+		if err := os.Mkdir(filepath.Join(t.TempDir(), "a\xff"), 0o755); err != nil {
+			t.Skip("names of files are UTF-8 here: ", err)
+		}
+		_, lines := imported(t, map[string]string{"a\xff/config.pbtxt": prepare, "a\xff/1/model.py": ""}, nil)
+		require.Equal(t, []string{`error: Unusable name: The name of the model's folder, "models/a\xff", is not UTF-8; rename it.`}, lines)
+	})
 	_, diags := Read("nowhere")
 	require.ErrorContains(t, diags, "name the folder that holds the folders of models")
 }
@@ -249,6 +256,19 @@ func TestFilesOfAModel(t *testing.T) {
 	out, lines := imported(t, files, nil)
 	require.NotNil(t, out, lines)
 	require.Contains(t, lines, "models/find/config.pbtxt:4:20: warning: Different: find: the library /opt/ops.so lies out of the repository; every worker needs it at this path.")
+
+	files = whole()
+	files["classify/config.pbtxt"] += "default_model_filename: \"sub/net.onnx\"\n"
+	files["vision/config.pbtxt"] = strings.Replace(vision, "model_version: -1", "model_version: 1", 1)
+	files["classify/1/sub/net.onnx"], files["classify/3/sub/net.onnx"] = "", ""
+	out, lines = imported(t, files, nil)
+	require.NotNil(t, out, lines)
+	vision := out.Document.Pipelines[slices.IndexFunc(out.Document.Pipelines, func(p pipelines.Pipeline) bool { return p.Name == "vision" })]
+	require.Equal(t, "../models/classify/1/sub/net.onnx", vision.Module("classify").Model)
+	require.NotContains(t, strings.Join(lines, "\n"), "Missing model")
+	delete(files, "classify/1/sub/net.onnx")
+	_, lines = imported(t, files, nil)
+	require.Contains(t, lines, `models/vision/config.pbtxt:10:7: warning: Missing model: models/classify/1/sub/net.onnx is not there; put it there before "classify" is served.`)
 
 	im := &importer{calls: map[string]*hclv2.Range{}}
 	m := &model{path: "models/calls/1/model.py"}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -128,6 +129,8 @@ func readModel(folder string) (*model, hcl.Diagnostics) {
 	switch {
 	case os.IsNotExist(err) && len(versions) == 0:
 		return nil, nil
+	case !utf8.ValidString(m.name):
+		return nil, hcl.Diagnostics{files.Problem("Unusable name", fmt.Sprintf("The name of the model's folder, %q, is not UTF-8; rename it.", folder), nil)}
 	case os.IsNotExist(err):
 		m.config = &config{ModelConfig: new(modelconfig.ModelConfig), file: folder}
 	case err != nil:
