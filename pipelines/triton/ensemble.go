@@ -455,12 +455,20 @@ func (b *build) nested(around, m *model, i int, values map[string]value) {
 	}
 }
 
+// mostModules bounds a pipeline: an ensemble whose steps are ensembles may have 2 to the power of
+// its depth.
+const mostModules = 1000
+
 // place adds a module that takes the tensors and adds those that it makes. Where the pipeline has
 // batches, requests are rows of tensors; else tensors are whole, and a module with batches splits
 // them into rows.
 func (b *build) place(n network, takes, gives map[string]string, values map[string]value, batches bool, at *hcl.Range) {
 	if b.computed(n.model) == ByTriton && !pipelines.IsName(n.name) {
 		b.leave(at, "%q cannot stand in the address of a model on a Triton; rename it there.", n.name)
+		return
+	}
+	if len(b.p.Modules) == mostModules {
+		b.fail("Too many modules", at, "%q has more than %d steps, those of ensembles in it included.", b.p.Name, mostModules)
 		return
 	}
 	name := free(nameOf(n.name), func(s string) bool { return b.p.Module(s) != nil })

@@ -237,6 +237,18 @@ func TestWhatIsBroken(t *testing.T) {
 			assert.True(t, slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, c.want) }), "%s\nin\n%s", c.want, strings.Join(lines, "\n"))
 		})
 	}
+	t.Run("many modules", func(t *testing.T) {
+		files := map[string]string{"e0/config.pbtxt": strings.ReplaceAll(whole()["pick/config.pbtxt"], "texts", "x"), "e0/1/model.onnx": ""}
+		tensors := strings.NewReplacer("backend: \"onnxruntime\"", "platform: \"ensemble\"").Replace(files["e0/config.pbtxt"])
+		for i := range 40 {
+			files[fmt.Sprintf("e%d/config.pbtxt", i+1)] = tensors + strings.ReplaceAll(` ensemble_scheduling { step [
+				{ model_name: "eN" input_map { key: "x" value: "x" } output_map { key: "best" value: "y" } },
+				{ model_name: "eN" input_map { key: "x" value: "x" } output_map { key: "best" value: "best" } } ] }`, "eN", fmt.Sprint("e", i))
+		}
+		_, lines := imported(t, files, nil)
+		require.Len(t, lines, 2)
+		require.Contains(t, lines[1], `models/e1/config.pbtxt:4:7: error: Too many modules: "e40" has more than 1000 steps`)
+	})
 	t.Run("no UTF-8", func(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(t.TempDir(), "a\xff"), 0o755); err != nil {
 			t.Skip("names of files are UTF-8 here: ", err)
