@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	hclv2 "github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines/hcl"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/pipelines/triton"
@@ -67,8 +69,8 @@ variables of the declaration. Existing files are never overwritten.`,
 	f.StringVar(&o.Triton, "triton", "127.0.0.1:8001", "default of the variable triton: `HOST:PORT` (gRPC) of a Triton that goes on serving what only it can compute")
 	f.BoolVar(&asJSON, "json", false, "print what was imported as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if o.SLO <= 0 || !(o.Rate > 0) {
-			return wrongUse(c, errors.New("--slo and --rate must be above zero"))
+		if o.SLO <= 0 || !(o.Rate > 0) || math.IsInf(o.Rate, 0) {
+			return wrongUse(c, errors.New("--slo and --rate must be above zero, and finite"))
 		}
 		return importTriton(d, args[0], o, asJSON)
 	}
@@ -142,6 +144,9 @@ func importedJSON(folder, file string, out *triton.Imported, diags hclv2.Diagnos
 	return r
 }
 
+// mostShown bounds a file, in bytes, of which the lines of errors are shown.
+const mostShown = 1 << 20
+
 // showImported prints findings, one a line and errors with their place, and what was made.
 func showImported(d *Deps, folder, file string, out *triton.Imported, diags hclv2.Diagnostics) error {
 	var errs hclv2.Diagnostics
@@ -160,7 +165,7 @@ func showImported(d *Deps, folder, file string, out *triton.Imported, diags hclv
 		shown := hcl.NewConfig()
 		for _, e := range errs {
 			if e.Subject != nil {
-				if src, err := os.ReadFile(e.Subject.Filename); err == nil {
+				if src, err := osutil.ReadFile(e.Subject.Filename, mostShown); err == nil {
 					shown.Files[e.Subject.Filename] = &hclv2.File{Bytes: src}
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -78,5 +79,20 @@ func TestImportTritonRefuses(t *testing.T) {
 
 	assert.Contains(t, run(t, "import", "triton").stderr, "name the folder that holds")
 	assert.Contains(t, run(t, "import", "triton", models, "--rate", "0").stderr, "above zero")
+	assert.Contains(t, run(t, "import", "triton", models, "--rate", "inf").stderr, "finite")
 	assert.Equal(t, ExitOK, run(t, "import").code)
+
+	for what, write := range map[string]func(path string) error{
+		"no regular file": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"bytes":           func(path string) error { return os.WriteFile(path, make([]byte, mostShown+1), 0o600) },
+	} {
+		config := filepath.Join(models, "vehicle", "config.pbtxt")
+		require.NoError(t, os.Remove(config))
+		require.NoError(t, write(config))
+		got := run(t, "import", "triton", models, "--out", out)
+		assert.Equal(t, ExitError, got.code)
+		assert.Contains(t, got.stderr, "Unusable configuration")
+		assert.Contains(t, got.stderr, what)
+		assert.Less(t, len(got.stderr), 4<<10)
+	}
 }
