@@ -97,7 +97,7 @@ func port(t tensor, stripped bool) pipelines.Port {
 func (c *config) datatypes() (diags hcl.Diagnostics) {
 	check := func(path string, n int, field, name string, d modelconfig.DataType) {
 		if _, known := modelconfig.DataType_name[int32(d)]; !known || d == modelconfig.DataType_TYPE_INVALID {
-			diags = append(diags, files.Problem("No datatype", fmt.Sprintf("%q needs a data_type that there is: TYPE_FP32, say; %d is none.", name, d), c.within(path, n, field, "")))
+			diags = append(diags, files.Problem("Unknown datatype", fmt.Sprintf("%q has the data_type %v; name one of the schema, such as TYPE_FP32.", name, d), c.within(path, n, field, "")))
 		}
 	}
 	for i, t := range c.Input {

@@ -201,13 +201,13 @@ func TestWhatIsBroken(t *testing.T) {
 	}{
 		"text":             {replaced("classify/config.pbtxt", "max_batch_size: 8", "max_batch_size: }"), "models/classify/config.pbtxt:2:17: error: No configuration of a model: It is not protocol buffers as text"},
 		"datatype":         {replaced("classify/config.pbtxt", "TYPE_FP32", "FP32"), "models/classify/config.pbtxt:3:36: error: No configuration of a model"},
-		"datatype 99":      {replaced("classify/config.pbtxt", "TYPE_FP32", "99"), "models/classify/config.pbtxt:3:25: error: No datatype: \"image\" needs a data_type that there is: TYPE_FP32, say; 99 is none."},
-		"no datatype":      {replaced("vision/config.pbtxt", "data_type: TYPE_STRING", ""), "models/vision/config.pbtxt:5:1: error: No datatype: \"LABEL\""},
-		"control":          {replaced("walk/config.pbtxt", "fp32_false_true: [ 0, 1 ]", "data_type: 99"), "models/walk/config.pbtxt:6:76: error: No datatype: \"START\""},
-		"state":            {replaced("walk/config.pbtxt", "data_type: TYPE_FP32 dims: [ 2 ]", "data_type: -1 dims: [ 2 ]"), "models/walk/config.pbtxt:7:58: error: No datatype: \"state\""},
-		"file outside":     {with("find/config.pbtxt", whole()["find/config.pbtxt"]+"\ndefault_model_filename: \"../../../../etc/passwd\""), `models/find/config.pbtxt:4:1: error: Path out of the model: "../../../../etc/passwd" does not lie in models/find/1`},
-		"absolute file":    {with("prepare/config.pbtxt", prepare+"default_model_filename: \"/model.py\""), "models/prepare/config.pbtxt:5:1: error: Path out of the model"},
-		"library outside":  {with("find/config.pbtxt", whole()["find/config.pbtxt"]+"\nmodel_operations { op_library_filename: [ \"ops.so\", \"../../ops.so\" ] }"), `models/find/config.pbtxt:4:53: error: Path out of the model: The library "../../ops.so" does not lie in models/find`},
+		"datatype 99":      {replaced("classify/config.pbtxt", "TYPE_FP32", "99"), "models/classify/config.pbtxt:3:25: error: Unknown datatype: \"image\" has the data_type 99; name one of the schema, such as TYPE_FP32."},
+		"no datatype":      {replaced("vision/config.pbtxt", "data_type: TYPE_STRING", ""), "models/vision/config.pbtxt:5:1: error: Unknown datatype: \"LABEL\""},
+		"control":          {replaced("walk/config.pbtxt", "fp32_false_true: [ 0, 1 ]", "data_type: 99"), "models/walk/config.pbtxt:6:76: error: Unknown datatype: \"START\""},
+		"state":            {replaced("walk/config.pbtxt", "data_type: TYPE_FP32 dims: [ 2 ]", "data_type: -1 dims: [ 2 ]"), "models/walk/config.pbtxt:7:58: error: Unknown datatype: \"state\""},
+		"file outside":     {with("find/config.pbtxt", whole()["find/config.pbtxt"]+"\ndefault_model_filename: \"../../../../etc/passwd\""), `models/find/config.pbtxt:4:1: error: Path outside the model: "../../../../etc/passwd" is not in models/find/1`},
+		"absolute file":    {with("prepare/config.pbtxt", prepare+"default_model_filename: \"/model.py\""), "models/prepare/config.pbtxt:5:1: error: Path outside the model"},
+		"library outside":  {with("find/config.pbtxt", whole()["find/config.pbtxt"]+"\nmodel_operations { op_library_filename: [ \"ops.so\", \"../../ops.so\" ] }"), `models/find/config.pbtxt:4:53: error: Path outside the model: The library "../../ops.so" is not in models/find`},
 		"given twice":      {replaced("classify/config.pbtxt", "max_batch_size: 8", "max_batch_size: 8 max_batch_size: 8"), "models/classify/config.pbtxt:2:19: error: No configuration"},
 		"another name":     {replaced("vision/config.pbtxt", `name: "vision"`, `name: "sight"`), `models/vision/config.pbtxt:1:1: error: Two names: The configuration calls the model "sight", and its folder is "vision"`},
 		"platform":         {replaced("classify/config.pbtxt", "onnxruntime_onnx", "onnxruntime"), `models/classify/config.pbtxt:1:1: error: Unknown platform: No backend of Triton has the platform "onnxruntime". It is a backend`},
@@ -267,7 +267,7 @@ func TestFilesOfAModel(t *testing.T) {
 	files["find/config.pbtxt"] += "\nmodel_operations { op_library_filename: [ \"/opt/ops.so\" ] }"
 	out, lines := imported(t, files, nil)
 	require.NotNil(t, out, lines)
-	require.Contains(t, lines, "models/find/config.pbtxt:4:20: warning: Different: find: the library /opt/ops.so lies out of the repository; every worker needs it at this path.")
+	require.Contains(t, lines, "models/find/config.pbtxt:4:20: warning: Different: find: the library /opt/ops.so lies outside the repository; every worker needs it at this path.")
 
 	files = whole()
 	files["classify/config.pbtxt"] += "default_model_filename: \"sub/net.onnx\"\n"

@@ -213,7 +213,7 @@ func (m *model) locate(problem func(field, summary, format string, args ...any) 
 	within := filepath.Join(m.folder, strconv.Itoa(m.version))
 	name := m.DefaultModelFilename
 	if name != "" && !filepath.IsLocal(name) {
-		return problem("default_model_filename", "Path out of the model", "%q does not lie in %s; name a file in the folder of the version.", name, within)
+		return problem("default_model_filename", "Path outside the model", "%q is not in %s; name a file in the folder of the version.", name, within)
 	}
 	for _, f := range modelFiles() {
 		_, err := os.Stat(filepath.Join(within, f.name))
@@ -250,9 +250,9 @@ func (m *model) libraries() (diags hcl.Diagnostics) {
 		switch {
 		case m.backend != backendONNX || filepath.IsLocal(library):
 		case filepath.IsAbs(library):
-			diags = append(diags, files.Warning(different, fmt.Sprintf("%s: the library %s lies out of the repository; every worker needs it at this path.", m.name, library), at))
+			diags = append(diags, files.Warning(different, fmt.Sprintf("%s: the library %s lies outside the repository; every worker needs it at this path.", m.name, library), at))
 		default:
-			diags = append(diags, files.Problem("Path out of the model", fmt.Sprintf("The library %q does not lie in %s; name a file in it, or one by its absolute path.", library, m.folder), at))
+			diags = append(diags, files.Problem("Path outside the model", fmt.Sprintf("The library %q is not in %s; name a file in it, or one by its absolute path.", library, m.folder), at))
 		}
 	}
 	return diags
