@@ -29,36 +29,37 @@ func (g *Gateway) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferR
 	if p == nil {
 		return nil, g.noPipeline(q.Pipeline)
 	}
-	run := func(ctx context.Context, arrival dispatch.Time) (*wire.InferResponse, error) {
-		if c := p.canary.Load(); c != nil {
-			return g.try(ctx, p, c, q, arrival)
-		}
-		return g.inferAt(ctx, p, application, q, arrival)
-	}
-	gr := p.current.Load()
-	switch r, frames := gr.streamRules(); {
-	case frames:
-		return g.frame(ctx, p, gr, &r, q, arrival, run)
+	switch gr := p.current.Load(); {
+	case gr.hasStreams():
+		return g.frame(ctx, p, gr, q, arrival)
 	case !q.Frame.IsZero():
 		err := wire.Errorf(wire.CodeInvalid, "", "%s has no streams: leave %s out, or declare a stream block", gr.Title, wire.SequenceID)
 		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err
 	}
-	return run(ctx, arrival)
+	return g.tryOrInfer(ctx, p, application, q, arrival)
 }
 
-// streamRules are those of the plan that serves; false where requests are no frames.
-func (gr *deployed) streamRules() (r admission.StreamRules, ok bool) {
-	p := &gr.Deployment.Pipeline
-	if p.Stream.IsZero() {
-		return r, false
+// tryOrInfer runs a request at the generation that serves, or at one that is tried.
+func (g *Gateway) tryOrInfer(ctx context.Context, p *pipeline, application string, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
+	if c := p.canary.Load(); c != nil {
+		return g.try(ctx, p, c, q, arrival)
 	}
-	return admission.StreamRules{Stream: p.Stream, Most: p.Streams()}, true
+	return g.inferAt(ctx, p, application, q, arrival)
+}
+
+// hasStreams reports whether requests are frames of streams.
+func (gr *deployed) hasStreams() bool { return !gr.Deployment.Pipeline.Stream.IsZero() }
+
+// streamRules are those of the plan that serves.
+func (gr *deployed) streamRules() *admission.StreamRules {
+	p := &gr.Deployment.Pipeline
+	return &admission.StreamRules{Stream: p.Stream, Most: p.Streams()}
 }
 
 // frame runs a request to a pipeline whose requests are frames. One that had to wait counts for
 // dispatch from when it goes in: what a plan proves is about frames in the order of these times.
-func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admission.StreamRules, q *wire.InferRequest, arrival dispatch.Time, run func(ctx context.Context, arrival dispatch.Time) (*wire.InferResponse, error)) (*wire.InferResponse, error) {
+func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
 	if parts, err := g.parts(gr, q); err != nil || len(parts) > 1 {
 		if err == nil {
 			err = wire.Errorf(wire.CodeInvalid, "", "a frame is one request, and this has %d; send one after the other", len(parts))
@@ -67,7 +68,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admis
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := p.streams.enter(ctx, r, wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
+	in, err := p.streams.enter(ctx, gr.streamRules(), wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
 	switch {
 	case in.tooFast: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
@@ -83,7 +84,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, r *admis
 			ctx = limited
 		}
 	}
-	answer, failed := run(ctx, arrival)
+	answer, failed := g.tryOrInfer(ctx, p, "", q, arrival)
 	if failed == nil && (deadline == 0 || g.now() <= deadline) {
 		p.streams.answer(in.stream)
 	}

@@ -242,9 +242,9 @@ func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	if p == nil {
 		return admission.StreamShares{}, false
 	}
-	r, ok := p.current.Load().streamRules()
-	if !ok {
+	gr := p.current.Load()
+	if !gr.hasStreams() {
 		return admission.StreamShares{}, false
 	}
-	return p.streams.shares(g.now(), &r), true
+	return p.streams.shares(g.now(), gr.streamRules()), true
 }

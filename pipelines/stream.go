@@ -54,14 +54,17 @@ func (s Stream) Total() float64 { return s.Rate * float64(s.Count) }
 // Chosen reports whether the phases of streams are chosen.
 func (s Stream) Chosen() bool { return s.Phases == PhasesChosen }
 
-// Streams is how many streams send the pipeline's rate; 0 where its requests are not frames of
-// streams.
-func (p *Pipeline) Streams() int {
-	if p.Stream.IsZero() || !(p.Stream.Rate > 0) {
+// Senders is how many streams send so many frames per second in all; 0 where there are no streams.
+func (s Stream) Senders(rate float64) int {
+	if !(s.Rate > 0) {
 		return 0
 	}
-	return int(math.Ceil(p.Rate/p.Stream.Rate - 1e-9))
+	return int(math.Ceil(rate/s.Rate - 1e-9))
 }
+
+// Streams is how many streams send the pipeline's rate; 0 where its requests are not frames of
+// streams.
+func (p *Pipeline) Streams() int { return p.Stream.Senders(p.Rate) }
 
 // RateFor is the rate to plan for where so much was measured: of streams whole ones, and no fewer
 // than are declared, which may open at any time.
@@ -69,8 +72,7 @@ func (p *Pipeline) RateFor(measured float64) float64 {
 	if p.Streams() == 0 {
 		return measured
 	}
-	one := Pipeline{Rate: measured, Stream: p.Stream}
-	return p.Stream.Rate * float64(max(p.Stream.Count, one.Streams()))
+	return p.Stream.Rate * float64(max(p.Stream.Count, p.Stream.Senders(measured)))
 }
 
 // ComeSingly reports whether requests that come evenly come one by one, as they do but for streams

@@ -4,8 +4,6 @@ import (
 	"container/heap"
 	"math"
 	"time"
-
-	"github.com/harpagon/harpagon/pipelines"
 )
 
 // Frames is the kind of arrivals of streams: each sends a frame once in a period, up to its jitter
@@ -40,8 +38,7 @@ func (f *frames) Pop() any {
 
 // begin draws the phases of streams that send rate frames per second in all.
 func (s *Stream) begin(rate float64) {
-	of := pipelines.Pipeline{Rate: rate, Stream: s.Frames}
-	n := of.Streams()
+	n := s.Frames.Senders(rate)
 	s.gap = 1e9 * float64(n) / rate // of each: all of them send the rate
 	for i := range n {
 		due := float64(i) / float64(n)

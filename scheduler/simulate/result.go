@@ -211,8 +211,11 @@ type tally struct {
 	good, total               [2 * slicesOfTime]int64 // half of them without a test
 	folds                     bool                    // two slices become one where more have passed than there are
 
-	streams []struct{ requests, completed int64 }
+	streams []streamTally
 }
+
+// streamTally counts the frames of one stream.
+type streamTally struct{ requests, completed int64 }
 
 func newTally(begin, end Time) tally {
 	return tally{begin: begin, perTime: slicesOfTime / float64(max(1, end-begin))}

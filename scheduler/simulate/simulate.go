@@ -195,7 +195,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		a.next = never
 		if l.offered() > 0 {
 			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, RandomSource(o.Seed, ForArrivals, i))
-			a.tally.streams = make([]struct{ requests, completed int64 }, a.arrivals.Streams())
+			a.tally.streams = make([]streamTally, a.arrivals.Streams())
 		}
 		for k := range a.nodes {
 			a.nodes[k].tally.behind = -never

@@ -101,7 +101,7 @@ func Feed(ctx context.Context, o FeedOptions, open func(stream int, name string)
 	}
 	done := make(chan struct{})
 	var watching sync.WaitGroup
-	watching.Go(func() { f.watch(done) })
+	watching.Go(func() { watch(done, f.Progress, f.progress) })
 	all.Wait()
 	close(done)
 	watching.Wait()
@@ -184,27 +184,14 @@ func (f *feed) count(fed *StreamFed, took time.Duration, first bool, err error) 
 	return refused
 }
 
-// watch reports the progress.
-func (f *feed) watch(done <-chan struct{}) {
-	if f.Progress == nil {
-		return
+func (f *feed) progress() Progress {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := Progress{Elapsed: time.Since(f.start), Total: f.Duration}
+	for _, s := range f.fed {
+		p.Sent, p.Completed, p.Late, p.Failed = p.Sent+s.Sent, p.Completed+s.InTime+s.Late, p.Late+s.Late, p.Failed+s.Dropped+s.Failed
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-		}
-		p := Progress{Elapsed: time.Since(f.start), Total: f.Duration}
-		f.mu.Lock()
-		for _, s := range f.fed {
-			p.Sent, p.Completed, p.Late, p.Failed = p.Sent+s.Sent, p.Completed+s.InTime+s.Late, p.Late+s.Late, p.Failed+s.Dropped+s.Failed
-		}
-		f.mu.Unlock()
-		f.Progress(p)
-	}
+	return p
 }
 
 func (f *feed) report() *FeedReport {

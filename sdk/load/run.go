@@ -110,7 +110,7 @@ func (r *runner) run(ctx context.Context, instants []time.Duration) {
 	r.inFlight = make(chan struct{}, maxInFlight)
 	done := make(chan struct{})
 	var watching sync.WaitGroup
-	watching.Go(func() { r.watch(done) })
+	watching.Go(func() { watch(done, r.o.Progress, r.progress) })
 	var next atomic.Int64
 	for range r.o.Callers {
 		r.wg.Go(func() { r.call(ctx, &next) })
@@ -199,8 +199,19 @@ func (r *runner) record(counted bool, latency time.Duration, resp *wire.InferRes
 	r.counts.add(latency, resp, err)
 }
 
-func (r *runner) watch(done <-chan struct{}) {
-	if r.o.Progress == nil {
+func (r *runner) progress() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Progress{
+		Elapsed: time.Since(r.start), Total: r.o.Warmup + r.o.Duration,
+		Sent: r.counts.sent, Completed: r.counts.answered,
+		Late: r.counts.late, Failed: r.counts.failed(),
+	}
+}
+
+// watch reports the progress about once a second until it is done; report may be nil.
+func watch(done <-chan struct{}, report func(Progress), progress func() Progress) {
+	if report == nil {
 		return
 	}
 	tick := time.NewTicker(time.Second)
@@ -210,14 +221,7 @@ func (r *runner) watch(done <-chan struct{}) {
 		case <-done:
 			return
 		case <-tick.C:
+			report(progress())
 		}
-		r.mu.Lock()
-		p := Progress{
-			Elapsed: time.Since(r.start), Total: r.o.Warmup + r.o.Duration,
-			Sent: r.counts.sent, Completed: r.counts.answered,
-			Late: r.counts.late, Failed: r.counts.failed(),
-		}
-		r.mu.Unlock()
-		r.o.Progress(p)
 	}
 }

@@ -249,11 +249,3 @@ func (s *Streams) Shares(now Time, r *StreamRules) StreamShares {
 	}
 	return all
 }
-
-// IsOpen reports whether a stream is open, and when its last frame came.
-func (s *Streams) IsOpen(name string) (last Time, open bool) {
-	if of := s.open[name]; of != nil {
-		return of.last, true
-	}
-	return 0, false
-}

@@ -84,9 +84,9 @@ func TestFewerStreamsThanAreOpen(t *testing.T) {
 	assert.Equal(t, 40, enter(0))
 	r.Most = 20
 	assert.Equal(t, 20, enter(100*ms))
-	_, open := s.IsOpen("19")
+	_, open := s.open["19"]
 	assert.True(t, open)
-	_, open = s.IsOpen("20")
+	_, open = s.open["20"]
 	assert.False(t, open)
 }
 
@@ -106,7 +106,7 @@ func TestStreamsBeyondThePlan(t *testing.T) {
 	assert.Equal(t, StreamEnters, arrive(11*time.Second, "d", false), "a is silent")
 	s.Answer("d")
 	assert.Equal(t, StreamShares{Open: 2, Most: 2, Worst: 0, Median: 0, WorstName: "c"}, s.Shares(11*time.Second, &r))
-	_, open := s.IsOpen("a")
+	_, open := s.open["a"]
 	assert.False(t, open)
 	assert.Zero(t, s.Shares(time.Hour, &r).Open)
 }
