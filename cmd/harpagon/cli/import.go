@@ -109,12 +109,11 @@ func importTriton(d *Deps, folder string, o triton.Options, asJSON bool) error {
 
 // writeNew writes all files into a folder, or none where one is there already.
 func writeNew(folder string, files map[string][]byte) error {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if path := filepath.Join(folder, name); exists(path) {
-			return fmt.Errorf("%s is there already, and import overwrites nothing; name another folder by --out", path)
-		}
+	names := slices.Sorted(maps.Keys(files))
+	if there := taken(folder, names); len(there) > 0 {
+		return fmt.Errorf("%s is there already, and import overwrites nothing; name another folder by --out", there[0])
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for _, name := range names {
 		if err := writeFresh(filepath.Join(folder, name), files[name]); err != nil {
 			return err
 		}

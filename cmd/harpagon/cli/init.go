@@ -87,14 +87,8 @@ func initialise(d *Deps, folder string, stream bool) error {
 	if err != nil {
 		return err
 	}
-	var taken []string
-	for _, name := range names {
-		if _, err := os.Lstat(filepath.Join(folder, name)); err == nil {
-			taken = append(taken, filepath.Join(folder, name))
-		}
-	}
-	if len(taken) > 0 {
-		return fmt.Errorf("%s: there already, and init overwrites nothing; name another folder: harpagon init DIR", strings.Join(taken, ", "))
+	if there := taken(folder, names); len(there) > 0 {
+		return fmt.Errorf("%s: there already, and init overwrites nothing; name another folder: harpagon init DIR", strings.Join(there, ", "))
 	}
 	for _, name := range names {
 		if err := writeTemplate(folder, name, stream); err != nil {
@@ -104,6 +98,16 @@ func initialise(d *Deps, folder string, stream bool) error {
 	}
 	_, err = fmt.Fprintf(d.Stdout, "\nThe profiles are synthetic, so that you can plan at once:\n\n  harpagon plan %s\n\nThen put your models in, and take the profiles out to have them measured.\n", folder)
 	return err
+}
+
+// taken are the paths of those files that are in the folder already.
+func taken(folder string, names []string) (there []string) {
+	for _, name := range names {
+		if path := filepath.Join(folder, name); exists(path) {
+			there = append(there, path)
+		}
+	}
+	return there
 }
 
 func templateFiles() ([]string, error) {
