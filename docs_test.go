@@ -18,12 +18,12 @@ var (
 	pathLike = regexp.MustCompile(`^(\.ci|[a-z][a-z0-9_]*)(/[a-z0-9_]+)*(\.go)?$`)
 )
 
-// TestTheHouseHasWhatItsPageNames: every file and folder that docs/house.md walks
+// TestTheHouseHasWhatItsPageNames: every file and folder that docs/architecture.md walks
 // through exists, and it names every package. A name stands for a path from the root, or
 // below or beside a folder that its section has named before; a file alone lies in the
 // folder that was named last.
 func TestTheHouseHasWhatItsPageNames(t *testing.T) {
-	text, err := os.ReadFile("docs/house.md")
+	text, err := os.ReadFile("docs/architecture.md")
 	require.NoError(t, err)
 	checked, named := 0, map[string]bool{}
 	for _, section := range strings.Split(string(text), "\n## ") {
@@ -41,7 +41,7 @@ func TestTheHouseHasWhatItsPageNames(t *testing.T) {
 					within = []string{last}
 				}
 				found := resolve(name, within)
-				if assert.NotEmpty(t, found, "docs/house.md names %s, which is not there or not in the folder that was named last: %s", name, strings.TrimSpace(line)) {
+				if assert.NotEmpty(t, found, "docs/architecture.md names %s, which is not there or not in the folder that was named last: %s", name, strings.TrimSpace(line)) {
 					checked++
 					named[found] = true
 					folders = append(folders, found, path.Dir(found))
@@ -57,7 +57,7 @@ func TestTheHouseHasWhatItsPageNames(t *testing.T) {
 	for _, s := range sources(t) {
 		if p := path.Dir(s.path); s.room != "" && s.room != "examples" && !strings.HasSuffix(p, "pb") && !named[p] {
 			named[p] = true
-			assert.Fail(t, "docs/house.md does not name package "+p, "say in its table of packages what it does and why it is a package")
+			assert.Fail(t, "docs/architecture.md does not name package "+p, "say in its table of packages what it does and why it is a package")
 		}
 	}
 }
@@ -83,12 +83,8 @@ var (
 // TestPagesNameWhatIsThere: paths into the rooms that pages quote exist, and the tests and
 // benchmarks that they say how to run are in the package that they name.
 func TestPagesNameWhatIsThere(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
-	rfcs, err := filepath.Glob("docs/rfcs/*.md")
-	require.NoError(t, err)
 	ran := 0
-	for _, page := range append(append(pages, rfcs...), "README.md", "CONTRIBUTING.md") {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
@@ -110,6 +106,58 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 		}
 	}
 	assert.Greater(t, ran, 20, "pages say how to run tests")
+}
+
+// pages are the Markdown files of the repository, from the root.
+func pages(t *testing.T) []string {
+	var found []string
+	for _, at := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md", "python/*.md"} {
+		files, err := filepath.Glob(at)
+		require.NoError(t, err)
+		found = append(found, files...)
+	}
+	return slices.DeleteFunc(found, func(page string) bool { return page == "CHANGELOG.md" })
+}
+
+var (
+	linked  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile("(?m)^#+ (.*)$")
+	anchors = regexp.MustCompile("[^a-z0-9 _-]")
+)
+
+// TestLinksLeadSomewhere: what pages link to within the repository is there, headings too.
+func TestLinksLeadSomewhere(t *testing.T) {
+	checked := 0
+	for _, page := range append(pages(t), "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range linked.FindAllStringSubmatch(string(text), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(m[1], ":") {
+				continue
+			}
+			checked++
+			at := page
+			if file != "" {
+				at = path.Join(path.Dir(page), file)
+			}
+			if _, err := os.Stat(at); !assert.NoError(t, err, "%s links to %s", page, m[1]) || anchor == "" {
+				continue
+			}
+			target, err := os.ReadFile(at)
+			require.NoError(t, err)
+			assert.Contains(t, slugs(string(target)), anchor, "%s links to a heading that %s does not have", page, at)
+		}
+	}
+	assert.Greater(t, checked, 100)
+}
+
+// slugs are the anchors that renderers of Markdown give to the headings of a page.
+func slugs(text string) (all []string) {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.ReplaceAll(anchors.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return all
 }
 
 // declares says whether a test or benchmark of the folder has the name in its own.

@@ -63,7 +63,7 @@ func TestImportsPointDown(t *testing.T) {
 			}
 			to := roomOf(target)
 			assert.GreaterOrEqual(t, slices.Index(floors, to), slices.Index(floors, s.room),
-				"%s imports %s: a folder imports only what stands below it in docs/house.md", s.path, path)
+				"%s imports %s: a folder imports only what stands below it in docs/architecture.md", s.path, path)
 			if allowed, light := lightRooms[s.room]; light {
 				assert.Contains(t, allowed, to, "%s imports %s: %s is kept light", s.path, path, s.room)
 			}

@@ -78,7 +78,7 @@ func TestFiguresAssumeTheirOwn(t *testing.T) {
 func TestDocsTellTheRecordedGaps(t *testing.T) {
 	known, err := experiments.Known()
 	require.NoError(t, err)
-	text, err := os.ReadFile("../docs/papers.md")
+	text, err := os.ReadFile("../docs/results/papers.md")
 	require.NoError(t, err)
 	names := map[string]bool{}
 	for _, a := range experiments.Assumptions() {

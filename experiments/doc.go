@@ -21,7 +21,7 @@
 // asks whether it holds (Env.Holds), so a profile of them can be played (Assume), and
 // Figure.Explain finds by trying which of them close the gap between a number and the
 // printed one. What it found on a small part of each figure is kept in gaps.json, from
-// which figures and docs/papers.md tell it.
+// which figures and docs/results/papers.md tell it.
 //
 // # Cores
 //

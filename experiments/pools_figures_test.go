@@ -11,7 +11,7 @@ import (
 )
 
 // TestWhatTheTableShows holds for one model and fewer queries what the tables of
-// docs/pools.md show for all.
+// docs/explanation/pools.md show for all.
 func TestWhatTheTableShows(t *testing.T) {
 	const ofOracle = 0.95 // least goodput of matching, relative to the oracle
 	r, err := measurePool(t.Context(), published.KairosModels()[1], "gamma:10.5", quickQueries)

@@ -24,17 +24,17 @@ func TestDocsHaveTheTables(t *testing.T) {
 		}), "docs/%s has no line for %s that says %q", page, name, help)
 	}
 	for _, d := range DispatchPolicies() {
-		page := "dispatching.md"
+		page := "explanation/dispatching.md"
 		if d.For == KindPool && d.Name != Dispatches(KindPool)[0] {
-			page = "pools.md"
+			page = "explanation/pools.md"
 		}
 		has(page, d.Name, d.Help)
 	}
 	for _, p := range PlanPolicies() {
-		has(map[Kind]string{KindPipeline: "planning.md", KindPool: "pools.md", KindFunction: "functions.md"}[p.For], p.Name, p.Help)
+		has(map[Kind]string{KindPipeline: "explanation/planning.md", KindPool: "explanation/pools.md", KindFunction: "explanation/functions.md"}[p.For], p.Name, p.Help)
 	}
 	for _, e := range Engines() {
-		assert.True(t, strings.Contains(strings.Join(lines("engines.md"), "\n"), "`"+e.Name+"`"), "docs/engines.md does not name engine `%s`", e.Name)
+		assert.True(t, strings.Contains(strings.Join(lines("reference/engines.md"), "\n"), "`"+e.Name+"`"), "docs/reference/engines.md does not name engine `%s`", e.Name)
 	}
 }
 

@@ -16,8 +16,8 @@ func TestPageShowsThisProgram(t *testing.T) {
 	_, program, found := strings.Cut(string(source), "package main\n")
 	require.True(t, found)
 	program = "package main\n" + program
-	page, err := os.ReadFile("../../docs/go.md")
+	page, err := os.ReadFile("../../docs/reference/go.md")
 	require.NoError(t, err)
-	assert.Contains(t, string(page), "```go\n"+program+"```", "docs/go.md shows another program than examples/client/main.go")
+	assert.Contains(t, string(page), "```go\n"+program+"```", "docs/reference/go.md shows another program than examples/client/main.go")
 	assert.LessOrEqual(t, strings.Count(program, "\n"), 30)
 }

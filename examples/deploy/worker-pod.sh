@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes and ends worker pods for a control role with --provision (docs/kubernetes.md): each is
+# Makes and ends worker pods for a control role with --provision (docs/how-to/kubernetes.md): each is
 # a pod such as those of a StatefulSet of the chart, of a name of its own, and its state goes with it.
 #
 #   worker-pod.sh create STATEFULSET NAME

@@ -88,7 +88,7 @@ func served(t *testing.T) map[string][]string {
 }
 
 func TestThePageNamesWhatIsServed(t *testing.T) {
-	page, err := os.ReadFile("../../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	require.NoError(t, err)
 	documented := map[string][]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(harpagon_[a-z_]+)` \\| (counter|gauge|histogram) \\| ([a-z, ]+) \\|").FindAllStringSubmatch(string(page), -1) {
@@ -96,7 +96,7 @@ func TestThePageNamesWhatIsServed(t *testing.T) {
 		slices.Sort(labels)
 		documented[row[1]] = labels
 	}
-	assert.Equal(t, served(t), documented, "docs/metrics.md is the list that users rely on")
+	assert.Equal(t, served(t), documented, "docs/reference/metrics.md is the list that users rely on")
 }
 
 // names finds names of metrics in rules, and takes off what histograms add.
@@ -112,7 +112,7 @@ func names(text string) (all []string) {
 
 func TestRulesAndDashboardUseWhatIsServed(t *testing.T) {
 	known := served(t)
-	for _, file := range []string{"alerts.yml", "alerts_test.yml", "dashboard.json", "../../docs/metrics.md"} {
+	for _, file := range []string{"alerts.yml", "alerts_test.yml", "dashboard.json", "../../docs/reference/metrics.md"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		found := names(string(text))

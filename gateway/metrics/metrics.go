@@ -5,7 +5,7 @@
 //	g := gateway.New(gateway.Options{Observer: m.Observer()})
 //	h := httpapi.New(g, httpapi.Options{Metrics: m.Handler()})
 //
-// Every metric stands in docs/metrics.md; a test compares. Rules and a dashboard
+// Every metric stands in docs/reference/metrics.md; a test compares. Rules and a dashboard
 // that use them are in examples/monitoring.
 package metrics
 

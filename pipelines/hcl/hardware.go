@@ -28,7 +28,7 @@ var hardwareBlock = block[pipelines.Hardware]{
 			`of the list's prices: '"on-demand"' (default) or '"spot"'`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File != "" && h.Listed.Market != "" }),
 		attr("interruptions", number, func(h *pipelines.Hardware) *float64 { return &h.Interruptions },
-			`how often one device is taken back by who rents it out, per hour: 20 % a month are '0.0003'. Stands on the list with 'market = "spot"'. [planning.md](planning.md#devices-that-are-taken-back) says what plans make of it`).
+			`how often one device is taken back by who rents it out, per hour: 20 % a month are '0.0003'. Stands on the list with 'market = "spot"'. [planning.md](../explanation/planning.md#devices-that-are-taken-back) says what plans make of it`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File == "" && h.Interruptions != 0 }),
 		attr("recovery", duration, func(h *pipelines.Hardware) *time.Duration { return &h.Recovery },
 			`how long it takes until another device serves in the place of one that was taken back: noticing it, renting, starting a worker, loading models. '"5m"' without it`),
@@ -91,7 +91,7 @@ var clusterBlock = block[pipelines.Cluster]{
 		attr("devices", devices, func(c *pipelines.Cluster) *pipelines.Range { return &c.Devices },
 			`a number, or '{ min = 2, max = 64 }'; left out, as many as it needs`),
 		attr("dispatch", text, func(c *pipelines.Cluster) *string { return &c.Dispatch },
-			firstIsDefault(pipelines.Dispatches(pipelines.KindCluster))+`, with [variants](dispatching.md#which-policy-when) after a colon`),
+			firstIsDefault(pipelines.Dispatches(pipelines.KindCluster))+`, with [variants](../explanation/dispatching.md#which-policy-when) after a colon`),
 		attr("pipelines", members, func(c *pipelines.Cluster) *[]string { return &c.Pipelines },
 			`names of pipelines, each in one cluster at most`).required(),
 	},

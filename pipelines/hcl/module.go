@@ -29,11 +29,11 @@ func networkOf(m *pipelines.Module) network {
 func networkRows[T any](of func(*T) network) []attribute[T] {
 	return []attribute[T]{
 		attr("model", model, func(t *T) *string { return of(t).model },
-			`ONNX file of a network, or the address of a model on a server: '"grpc://HOST:PORT/MODEL"', see [engines](engines.md); or the address of a file, '"https://HOST/PATH.onnx#sha256:..."', see [operating](operating.md#models-on-other-hosts)`),
+			`ONNX file of a network, or the address of a model on a server: '"grpc://HOST:PORT/MODEL"', see [engines](../reference/engines.md); or the address of a file, '"https://HOST/PATH.onnx#sha256:..."', see [operating](../how-to/operating.md#models-on-other-hosts)`),
 		attr("engine", text, func(t *T) *string { return of(t).engine },
-			firstIsDefault(engines())+`; [engines](engines.md) tells of each. Auto takes onnxruntime for a model where the machine has its library and gorgonia where not ('harpagon engines' says which), and, where there is only a profile, the emulated engine, which takes the time of the profile and computes nothing. A model that asks for onnxruntime is served by gorgonia where the library is missing, if gorgonia knows its operators; a line says so. Profiles are kept per engine`),
+			firstIsDefault(engines())+`; [engines](../reference/engines.md) tells of each. Auto takes onnxruntime for a model where the machine has its library and gorgonia where not ('harpagon engines' says which), and, where there is only a profile, the emulated engine, which takes the time of the profile and computes nothing. A model that asks for onnxruntime is served by gorgonia where the library is missing, if gorgonia knows its operators; a line says so. Profiles are kept per engine`),
 		attr("command", command, func(t *T) *[]string { return of(t).command },
-			`list of a program and its arguments that serves the model on a Unix socket, such as '["python3", "./serve.py"]'; see [engines](engines.md). Arguments that begin with './' or '../' are paths from this folder`),
+			`list of a program and its arguments that serves the model on a Unix socket, such as '["python3", "./serve.py"]'; see [engines](../reference/engines.md). Arguments that begin with './' or '../' are paths from this folder`),
 		attr("files", paths, func(t *T) *[]string { return of(t).files },
 			`list of further files and folders that the command needs; they go to workers with its arguments, and lie as they do here`),
 	}

@@ -263,13 +263,13 @@ func instead(backend string) string {
 	case "tensorrt":
 		return "name the ONNX file that the plan was made of as its model, with engine = \"onnxruntime-tensorrt\""
 	case "pytorch":
-		return "export it by torch.onnx.export with dynamic_axes for the batch, or serve it by a program: command = [\"python3\", \"./serve.py\"] with harpagon_engine.torch (docs/pytorch.md)"
+		return "export it by torch.onnx.export with dynamic_axes for the batch, or serve it by a program: command = [\"python3\", \"./serve.py\"] with harpagon_engine.torch (docs/how-to/pytorch.md)"
 	case "tensorflow":
 		return "export it by tf2onnx"
 	case "openvino":
 		return "take the ONNX file that it was converted from"
 	case "dali":
-		return "decode, resize, crop and normalize by functions (docs/declaring.md#functions)"
+		return "decode, resize, crop and normalize by functions (docs/reference/declaring.md#functions)"
 	}
 	return "write its code as a class of harpagon_engine (python/README.md): command = [\"python3\", \"./serve.py\"]"
 }

@@ -20,10 +20,10 @@ import (
 
 var fences = regexp.MustCompile("(?ms)^```(hcl|csv)\n(.*?)^```$")
 
-// TestReferenceOfTheLanguage holds the examples of docs/declaring.md to what
+// TestReferenceOfTheLanguage holds the examples of docs/reference/declaring.md to what
 // they explain. Their profiles are those that init writes.
 func TestReferenceOfTheLanguage(t *testing.T) {
-	text := read(t, filepath.Join(root, "docs", "declaring.md"))
+	text := read(t, filepath.Join(root, "docs", "reference", "declaring.md"))
 	found, folder := map[string]int{}, t.TempDir()
 	for i, fence := range fences.FindAllStringSubmatch(text, -1) {
 		kind, src := fence[1], []byte(fence[2])
@@ -63,15 +63,15 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 	}
 }
 
-// TestPlanningShowsWhatComparePrints holds the table of docs/planning.md to the program, but for
+// TestPlanningShowsWhatComparePrints holds the table of docs/explanation/planning.md to the program, but for
 // how long each policy took.
 func TestPlanningShowsWhatComparePrints(t *testing.T) {
-	text := read(t, filepath.Join(root, "docs", "planning.md"))
+	text := read(t, filepath.Join(root, "docs", "explanation", "planning.md"))
 	_, shown, _ := strings.Cut(text, "```text\nactdet at")
 	shown, _, _ = strings.Cut("actdet at"+shown, "```")
 	library := filepath.Join(root, "pipelines", "library")
 	got := run(t, "compare", filepath.Join(library, "hardware.hcl"), filepath.Join(library, "actdet.hcl"), "--cost-model", "proportional")
 	took := regexp.MustCompile(`(yes|NO) +[0-9].*\n`)
 	words := func(s string) []string { return strings.Fields(took.ReplaceAllString(s, "$1\n")) }
-	assert.Equal(t, words(shown), words(got.stdout), "put what harpagon compare prints now into docs/planning.md")
+	assert.Equal(t, words(shown), words(got.stdout), "put what harpagon compare prints now into docs/explanation/planning.md")
 }

@@ -104,10 +104,10 @@ func TestCompareFunctions(t *testing.T) {
 	assert.Equal(t, "batch", out.Functions[0].Plans[0]["policy"])
 }
 
-// TestDocumentOfFunctions holds the example of docs/functions.md to what it
+// TestDocumentOfFunctions holds the example of docs/explanation/functions.md to what it
 // explains, with the profile of the example folder.
 func TestDocumentOfFunctions(t *testing.T) {
-	text := read(t, filepath.Join(root, "docs", "functions.md"))
+	text := read(t, filepath.Join(root, "docs", "explanation", "functions.md"))
 	found := fences.FindAllStringSubmatch(text, -1)
 	require.Len(t, found, 1)
 	src := []byte(found[0][2])
