@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,4 +43,30 @@ func TestDocsListTheAttributes(t *testing.T) {
 		}
 	}
 	assert.Empty(t, missing, "put <!-- attributes of KIND --> on a page of docs")
+}
+
+var defined = regexp.MustCompile(`(?m)^\| ([a-z][a-zA-Z, -]*?) \|`)
+
+// TestGlossaryHasTheLanguage: every block is a word of the glossary, no word is defined twice but
+// those that the last section lists.
+func TestGlossaryHasTheLanguage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/glossary.md")
+	require.NoError(t, err)
+	once, twice, found := strings.Cut(string(text), "## Words with two meanings")
+	require.True(t, found)
+	words := map[string]bool{}
+	for _, m := range defined.FindAllStringSubmatch(once, -1) {
+		for word := range strings.SplitSeq(m[1], ", ") {
+			if word != "word" {
+				assert.False(t, words[word], "%s is defined twice", word)
+				words[word] = true
+			}
+		}
+	}
+	for _, m := range defined.FindAllStringSubmatch(twice, -1) {
+		assert.True(t, m[1] == "word" || words[m[1]] || m[1] == "refused" || m[1] == "shared", "%s has two meanings, and the first is missing", m[1])
+	}
+	for kind := range hcl.Reference() {
+		assert.True(t, words[strings.Fields(kind)[0]], "block %s is not in the glossary", kind)
+	}
 }
