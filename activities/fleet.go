@@ -21,7 +21,7 @@ type Fleet struct {
 	turn  chan struct{} // has a token of who places and reserves; see Settle
 }
 
-// Watch tells what the fleet is now, and has it tell the service of hosts that
+// Watch reports what the fleet is now, and has it tell the service of hosts that
 // come and go; the service is the ID of its workflow.
 func (f *Fleet) Watch(ctx context.Context, service string) (FleetView, error) {
 	return f.update(ctx, FleetWatch, service)

@@ -28,20 +28,20 @@ type Gateway interface {
 	Try(service string, update pipelines.Update) error
 	// Release drains executors and waits until they have gone.
 	Release(ctx context.Context, service string, executors []string) error
-	// Announce says that a service exists and is not ready to be served.
+	// Announce reports that a service exists and is not ready to be served.
 	Announce(service string)
 	// Remove stops serving a service, after the requests under way. It exists no more.
 	// Deployments from before an age are not installed any more.
 	Remove(ctx context.Context, service string, since placement.Age) error
 	// Services names what is installed, in order.
 	Services() []string
-	// Measures tells what happened lately.
+	// Measures reports what happened lately.
 	Measures(service string) autoscale.Measures
 }
 
 // GatewayActivities are the activities of one gateway. What fails there is not
 // tried again by Temporal: the workflow knows better when, and whether to plan
-// anew before.
+// again before.
 type GatewayActivities struct {
 	Gateway Gateway
 
@@ -50,7 +50,7 @@ type GatewayActivities struct {
 	Pulse    Pulse
 	Presence *Presence
 
-	Dispatchers func(DispatchersInput) // is told which there are; nil where nobody asks
+	Dispatchers func(DispatchersInput) // learns which there are; nil where nobody asks
 }
 
 // memberBeat is what a gateway or a dispatcher says with every heartbeat.
@@ -65,7 +65,7 @@ func (g *GatewayActivities) HoldMember(ctx context.Context, _ Member) error {
 	return g.Presence.hold(ctx, newLease(ctx, g.Pulse, func() any { return memberBeat{present(began), g.Gateway.Services()} }))
 }
 
-// Announce says that a service exists and is not ready, so that requests to it are
+// Announce reports that a service exists and is not ready, so that requests to it are
 // answered so.
 func (g *GatewayActivities) Announce(_ context.Context, service string) error {
 	g.Gateway.Announce(service)
@@ -162,7 +162,7 @@ func beat(ctx context.Context, details func() any) (stop func()) {
 // nothing is the details of a heartbeat that has nothing to say.
 func nothing() any { return nil }
 
-// Owner says which dispatcher decides for a service.
+// Owner reports which dispatcher decides for a service.
 type Owner struct {
 	Service    string // name
 	Dispatcher string // name
@@ -213,7 +213,7 @@ type DispatcherActivities struct {
 	Pulse    Pulse
 	Presence *Presence
 
-	Unready func() // is told that the fleet gives it nothing until it says that it is ready
+	Unready func() // learns that the fleet gives it nothing until it reports that it is ready
 
 	mu    sync.Mutex
 	moves int // as it was told last

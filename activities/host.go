@@ -38,7 +38,7 @@ type Host struct {
 	Executors Executors
 	Store     ProfileStore
 
-	// Signatures tells what modules consume and produce, for the inputs of
+	// Signatures reports what modules consume and produce, for the inputs of
 	// profiling; nil measures with what the modules themselves say.
 	Signatures func(pipelines.Module) (pipelines.Signature, error)
 
@@ -46,7 +46,7 @@ type Host struct {
 	// workflows know.
 	Gateway string
 
-	// Readings tells how the devices are doing; nil tells nothing.
+	// Readings reports how the devices are doing; nil tells nothing.
 	Readings func() []devices.Reading
 
 	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
@@ -64,10 +64,10 @@ type Host struct {
 
 	mu      sync.Mutex
 	runs    map[string]*run // by executor
-	version int             // of the fleet that Gateways was told of
+	version int             // of the fleet that Gateways learned of
 }
 
-// Identify says which engine and model digest every module has here.
+// Identify reports which engine and model digest every module has here.
 func (h *Host) Identify(_ context.Context, in IdentifyInput) (map[string]placement.ModuleEngine, error) {
 	engines := make(map[string]placement.ModuleEngine, len(in.Modules))
 	for _, m := range in.Modules {
@@ -163,7 +163,7 @@ func (h *Host) HoldHost(ctx context.Context, _ HostInfo) error {
 	}))
 }
 
-// Answer says that the host is there.
+// Answer reports that the host is there.
 func (h *Host) Answer(context.Context) error { return nil }
 
 // Leave has the host end as soon as nothing runs there.

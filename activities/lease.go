@@ -135,7 +135,7 @@ func ending(err error) error {
 	return nil
 }
 
-// Kind says what a member of the fleet is.
+// Kind reports what a member of the fleet is.
 type Kind string
 
 // The kinds of members. The workflow that holds a member has the ID KIND/NAME.
@@ -157,14 +157,14 @@ type Presence struct {
 	over chan struct{} // of one element
 }
 
-// Held says that a hold activity is under way and that the server has not given
+// Held reports that a hold activity is under way and that the server has not given
 // it up, as far as is known: while the server is away, it is held.
 func (p *Presence) Held() bool { return p.attempts.Load() > 0 }
 
-// Fenced says that the server has given up the attempt that held it last, or cancelled it.
+// Fenced reports that the server has given up the attempt that held it last, or cancelled it.
 func (p *Presence) Fenced() bool { return p.fenced.Load() }
 
-// Over tells when the workflow that held it has ended, or was cancelled: another process may
+// Over reports when the workflow that held it has ended, or was cancelled: another process may
 // have its name, the fleet may have lost it, or a person may have ended that workflow.
 func (p *Presence) Over() <-chan struct{} {
 	p.make.Do(func() { p.over = make(chan struct{}, 1) })

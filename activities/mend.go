@@ -57,7 +57,7 @@ func resumeActivity(ctx context.Context, c client.Client, namespace string, of *
 	return err
 }
 
-// Ended says why it is over with a workflow that does not go on; empty of one that does.
+// Ended reports why it is over with a workflow that does not go on; empty of one that does.
 func Ended(d *workflowservice.DescribeWorkflowExecutionResponse, err error) (why string, _ error) {
 	s := d.GetWorkflowExecutionInfo().GetStatus()
 	switch {
@@ -75,7 +75,7 @@ func Ended(d *workflowservice.DescribeWorkflowExecutionResponse, err error) (why
 	return "its workflow has ended", nil
 }
 
-// Examine looks at executors that gateways miss, by the IDs of their workflows, and says why
+// Examine looks at executors that gateways miss, by the IDs of their workflows, and reports why
 // it is over with those that do not come again. What is paused goes on.
 func (f *Fleet) Examine(ctx context.Context, ids []string) (map[string]string, error) {
 	over := map[string]string{}

@@ -17,7 +17,7 @@ import (
 )
 
 // Planning is the set of activities that decide. They are pure; as activities
-// each decision stands in the history with its input and its outcome. The zero
+// each decision is in the history with its input and its outcome. The zero
 // value is ready for use.
 type Planning struct {
 	Policies scheduler.Policies // that the program brings
@@ -31,7 +31,7 @@ type PlanInput struct {
 	Beside []scheduler.Spec // services that are planned together with it
 	Fleet  scheduler.Fleet
 
-	// Relieve says that something serves already: where the devices of a pipeline that
+	// Relieve reports that something serves already: where the devices of a pipeline that
 	// degrades do not suffice for its rate, the plan is for as much of it as they do.
 	Relieve bool `json:",omitempty"`
 
@@ -98,7 +98,7 @@ type MissingReply struct {
 	Reason string `json:",omitempty"` // why all that is offered would not be enough
 }
 
-// Missing says how many hosts would have to be made so that the service could be planned and
+// Missing reports how many hosts would have to be made so that the service could be planned and
 // placed: the least number, dear ones first, by planning and placing for one number after
 // the other. Engines that no host has been asked about are taken to need the memory of
 // their profiles.
@@ -141,7 +141,7 @@ func (a *Planning) Missing(ctx context.Context, in MissingInput) (MissingReply, 
 	return reply, nil
 }
 
-// placed says why a plan finds no devices.
+// placed reports why a plan finds no devices.
 func placed(in MissingInput, p scheduler.Plan, f scheduler.Fleet) (err error) {
 	d := in.Spec.Deploy(0, p)
 	if d.Cluster != nil {
@@ -162,7 +162,7 @@ func (a *Planning) limits(ctx context.Context) scheduler.Limits {
 	}
 }
 
-// outOfTime says when a search is to end: with the activity, or shortly before its
+// outOfTime reports when a search is to end: with the activity, or shortly before its
 // time is over.
 func outOfTime(ctx context.Context) func() bool {
 	deadline, bounded := ctx.Deadline()
@@ -182,7 +182,7 @@ func (*Planning) PlaceCluster(_ context.Context, in placement.ClusterRequest) (p
 	return p, misplaced(err, in.Cluster.Union())
 }
 
-// misplaced says why modules found no devices; nil where they did.
+// misplaced reports why modules found no devices; nil where they did.
 func misplaced(err error, modules []pipelines.Module) error {
 	switch {
 	case err == nil:
@@ -203,7 +203,7 @@ type ReconcileInput struct {
 	Actual  []placement.Slot
 }
 
-// Reconcile says what to start, keep and stop.
+// Reconcile reports what to start, keep and stop.
 func (*Planning) Reconcile(_ context.Context, in ReconcileInput) (placement.Changes, error) {
 	return placement.Reconcile(in.Desired, in.Actual), nil
 }
@@ -273,7 +273,7 @@ func (s *searches) enter(key string) (one *search, own bool) {
 }
 
 // solve makes the search. One that ends because its caller gives up, or before it has
-// found a plan, is forgotten: the next who asks makes it anew.
+// found a plan, is forgotten: the next who asks makes it again.
 func (s *searches) solve(ctx context.Context, one *search, specs []scheduler.Spec, fleet scheduler.Fleet, limits scheduler.Limits) {
 	defer close(one.done)
 	found := scheduler.Solve(specs, fleet, limits)

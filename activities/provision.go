@@ -207,7 +207,7 @@ func (v FleetView) used(d placement.Device) bool {
 
 // Functions are the activities that create and delete functions at providers.
 type Functions struct {
-	// Provisioner says how a provider is told; nil means over HTTP.
+	// Provisioner reports how a provider is told; nil means over HTTP.
 	Provisioner func(p *pipelines.Provider) (serverless.Provisioner, error)
 
 	// Allow are HOST or HOST:PORT of providers that may be told so; none allow all.
@@ -221,7 +221,7 @@ type ManageInput struct {
 	Want     []functions.Managed // all that there shall be of it
 }
 
-// ManageFunctions brings a provider to what is wanted of one function, and says what it
+// ManageFunctions brings a provider to what is wanted of one function, and reports what it
 // did. It may be repeated. A provider that refuses fails it with type TypeNotReady, so
 // that nothing changes for requests and the change is tried again later.
 func (f *Functions) ManageFunctions(ctx context.Context, in ManageInput) (functions.Managing, error) {

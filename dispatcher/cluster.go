@@ -76,7 +76,7 @@ func (g *Generation) key(index int) string {
 	return placement.Resident(g.Deployment.Pipeline.Name, g.Nodes[index].Module)
 }
 
-// clusterIdentity says when executors of one deployment of a part can run what waits
+// clusterIdentity reports when executors of one deployment of a part can run what waits
 // for those of another: while it has the same modules in all.
 func clusterIdentity(g *Generation) string {
 	var all []string

@@ -150,12 +150,12 @@ func hear(what dispatch.Kind, now dispatch.Time, all []*Item) {
 	}
 }
 
-// maxRefusals bounds how often an item is queued anew that no engine has seen. When
+// maxRefusals bounds how often an item is queued again that no engine has seen. When
 // another dispatcher takes over, an executor knows it before a gateway does, for the
 // time of a few messages.
 const maxRefusals = 1000
 
-// Requeue takes in an item anew that has come back without an answer, because its
+// Requeue takes in an item again that has come back without an answer, because its
 // engine or executor was lost: once, for the next may well be lost to the same
 // request. One that no engine has seen is untouched, and may come back more often. It
 // reports whether it has taken the item. That is safe, since engines compute and do
@@ -242,7 +242,7 @@ func (d *Dispatcher) missing(service string, lasting time.Duration) (n int) {
 	return n
 }
 
-// Measure says what was seen lately of the modules of a generation.
+// Measure reports what was seen lately of the modules of a generation.
 func (d *Dispatcher) Measure(g *Generation) []autoscale.ModuleMeasures {
 	now := d.Now()
 	all := make([]autoscale.ModuleMeasures, 0, len(g.stations))

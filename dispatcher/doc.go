@@ -15,7 +15,7 @@
 // A gateway holds requests with their tensors and answers each once. Request and
 // Item are what the dispatcher has to know of them; a gateway in the same process
 // embeds both in its own, so that an item costs no memory here. When items start,
-// every gateway that holds some of them is told by Gateway.Start, and sends their
+// every gateway that holds some of them learns by Gateway.Start, and sends their
 // tensors to the executor.
 //
 // # Generations
@@ -51,7 +51,7 @@
 // they are dropped, since a request that crashes engines must not travel from one to
 // the next. The executors of a host that dies count as one loss. An executor that a
 // gateway lacks, whose stream there has broken or has not come yet, gets no batch for a
-// moment, and the items are queued as if they had never been sent. While an executor loads its engine anew its lane is away: it gets no
+// moment, and the items are queued as if they had never been sent. While an executor loads its engine again its lane is away: it gets no
 // batches, and others take its work.
 //
 // # Batches ahead

@@ -33,7 +33,7 @@ type Executor struct {
 	mu      sync.Mutex
 	gone    bool // its stream has ended
 	running []*Batch
-	away    int // lanes whose engines are being loaded anew
+	away    int // lanes whose engines are being loaded again
 }
 
 // Introduction is what an executor says of itself.
@@ -157,7 +157,7 @@ func (d *Dispatcher) Prestart(e *Executor, id uint64, took dispatch.Time) {
 // loss to the items that have moved from one to the next.
 const together = time.Second
 
-// Lost forgets an executor that is gone. What it still held is queued anew or given
+// Lost forgets an executor that is gone. What it still held is queued again or given
 // up; tell is called before that for every batch.
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	d.forget(e, func(b *Batch) {
@@ -204,7 +204,7 @@ func (d *Dispatcher) forget(e *Executor, each func(*Batch)) {
 	}
 }
 
-// again queues an item anew that was lost, or that no engine has seen.
+// again queues an item again that was lost, or that no engine has seen.
 func (d *Dispatcher) again(it *Item, untouched bool) {
 	if !d.Requeue(it, untouched) {
 		it.Request.Gateway.Drop(it, LostTwice)

@@ -11,10 +11,10 @@ import (
 // Gateway is who holds requests. It is called while no lock is held, and must not
 // block.
 type Gateway interface {
-	// Start says that the items, all that the gateway has in the batch, start now. They
+	// Start reports that the items, all that the gateway has in the batch, start now. They
 	// are the part of that number.
 	Start(b *Batch, items []*Item, part int)
-	// Drop says that an item was given up.
+	// Drop reports that an item was given up.
 	Drop(it *Item, why Drop)
 }
 
@@ -38,11 +38,11 @@ type Request struct {
 // End notes that the request is over: items of it that come are not taken.
 func (r *Request) End() { r.over.Store(true) }
 
-// CostEngine says that the item was in a batch with which an engine was lost: it may be what
+// CostEngine reports that the item was in a batch with which an engine was lost: it may be what
 // the engine was lost over.
 func (it *Item) CostEngine() bool { return it.Attempts > 0 && it.lost == nil }
 
-// ComesAgain says that the item was queued before by another dispatcher, and whether it was lost
+// ComesAgain reports that the item was queued before by another dispatcher, and whether it was lost
 // with its executor.
 func (it *Item) ComesAgain(lost bool) {
 	it.Attempts = 1
@@ -66,7 +66,7 @@ type Item struct {
 	// The station's, under its lock until the item has come back.
 	class    int32 // that the policy knows it by
 	Batch    int32 // rows or items that it ran with
-	refusals int16 // how often it was queued anew before it can have reached an engine
+	refusals int16 // how often it was queued again before it can have reached an engine
 	Attempts int8  // and after it may have
 	state    itemState
 	Settled  bool // what the last Cancel has found: it is back, and the dispatcher holds it no more
@@ -99,7 +99,7 @@ const (
 	queued
 	sent
 	ended
-	settled // and nobody tells of it any more
+	settled // and nobody describes it any more
 )
 
 // Batch is what runs together on an executor.
@@ -138,7 +138,7 @@ func (b *Batch) Service() string { return b.station.service }
 type Report struct {
 	Waited, Compute dispatch.Time
 	Failed          int  // items
-	Away            bool // its engine must be loaded anew
+	Away            bool // its engine must be loaded again
 }
 
 // Drop is why an item was given up.

@@ -14,7 +14,7 @@ type lane struct {
 	group int32
 	known bool          // the policy has been told of it
 	alone bool          // and that its executor has its device for itself
-	away  bool          // its engine is being loaded anew
+	away  bool          // its engine is being loaded again
 	held  bool          // it idles, and the policy is not to use it while its device is stuck
 	idle  bool          // of a function: the policy may start a call
 	batch *Batch        // that runs there; nil when it idles
@@ -87,7 +87,7 @@ func (s *station) add(m member) {
 	s.unlock()
 }
 
-// join gives the executor its lanes. The policy is told of a lane when it is
+// join gives the executor its lanes. The policy learns of a lane when it is
 // idle: at once, or when the batch has ended that runs there from before.
 func (s *station) join(now dispatch.Time, m member) {
 	if m.exec.caller {

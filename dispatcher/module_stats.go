@@ -222,7 +222,7 @@ func (s *moduleSecond) merge(o *moduleSecond) {
 	}
 }
 
-// sizesKept bounds how many different sizes of queries are told apart, so that
+// sizesKept bounds how many different sizes of queries are distinguished, so that
 // a report of them stays small.
 const sizesKept = 128
 
@@ -302,7 +302,7 @@ func runsOf[K comparable](all *map[K]*runs, key K) *runs {
 	return p
 }
 
-// transferred tells how long batches that ended after since were on their way, by host.
+// transferred reports how long batches that ended after since were on their way, by host.
 func (s *moduleStats) transferred(since dispatch.Time) []autoscale.HostTransfer {
 	var all []autoscale.HostTransfer
 	for host, p := range s.transfers {
@@ -316,7 +316,7 @@ func (s *moduleStats) transferred(since dispatch.Time) []autoscale.HostTransfer 
 	return all
 }
 
-// durations tells of the batches that ended after since.
+// durations describes the batches that ended after since.
 func (s *moduleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
 	var all []autoscale.BatchDuration
 	for key, p := range s.runs {

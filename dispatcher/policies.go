@@ -28,7 +28,7 @@ type policyLimits struct {
 // may take at most.
 const marginShare = 10
 
-// scheduleGraph fills the graph in with what the plan says of time.
+// scheduleGraph fills the graph in with what the plan states of time.
 func scheduleGraph(d *placement.Deployment, graph *flow.Graph, own factory.Policies) {
 	budget, keep := map[string]time.Duration{}, map[string]flow.KeptWindows{}
 	for i := range graph.Nodes {

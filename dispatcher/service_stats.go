@@ -185,7 +185,7 @@ func (o Outcome) String() string {
 }
 
 // ApplicationStats counts the requests of an application: since its generation
-// serves, so that money can be compared with what the plan says, but for the rate.
+// serves, so that money can be compared with what the plan states, but for the rate.
 type ApplicationStats struct {
 	ServiceStats
 	requests int64 // accepted or refused
@@ -273,7 +273,7 @@ func (r *ring[T]) init(span time.Duration, reset func(*T)) {
 	}
 }
 
-// at is the figure of the current second; those passed over start anew.
+// at is the figure of the current second; those passed over start again.
 func (r *ring[T]) at(now dispatch.Time) *T {
 	r.advance(now)
 	return &r.seconds[r.last%int64(len(r.seconds))]

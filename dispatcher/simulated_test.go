@@ -25,7 +25,7 @@ import (
 )
 
 // TestDispatchersDecideAsSimulated plays drawn plans on a dispatcher whose clock, gateway and
-// devices are virtual: every batch runs when, where and as large as the simulator says.
+// devices are virtual: every batch runs when, where and as large as the simulator states.
 func TestDispatchersDecideAsSimulated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := rapid.SampledFrom([]func(*rapid.T) plan.Problem{plantest.Draw, plantest.DrawConcurrent}).Draw(t, "draw")

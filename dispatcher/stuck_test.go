@@ -9,7 +9,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// TestABatchBehindOthersIsNotStuck: it has its time anew whenever one before it has ended.
+// TestABatchBehindOthersIsNotStuck: it has its time again whenever one before it has ended.
 func TestABatchBehindOthersIsNotStuck(t *testing.T) {
 	now := dispatch.Time(0)
 	w := stuckWatch[string]{Now: func() dispatch.Time { return now }, Timer: func() stuckTimer { return unset{} }}

@@ -27,13 +27,13 @@ import (
 // its profile says; nothing serves by that yet, so it may be far.
 const trialStep = 16
 
-// reverted says that a change was taken back after it was tried; trying it again by
+// reverted reports that a change was taken back after it was tried; trying it again by
 // itself would not help.
 func reverted(reason string) error {
 	return temporal.NewNonRetryableApplicationError("taken back: "+reason, activities.TypeReverted, nil)
 }
 
-// errInterrupted says that a trial ended because something else was asked for.
+// errInterrupted reports that a trial ended because something else was asked for.
 var errInterrupted = temporal.NewNonRetryableApplicationError("the trial ended before its time, because something else was asked for", activities.TypeReverted, nil)
 
 // try tries the latest spec first, where that is asked for. An error says why it must not
@@ -112,7 +112,7 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 
 // planWithTried has a generation that is given all requests planned with what its modules
 // took in the trial, where that is longer than their profiles say. A share of the requests
-// leaves them time that all do not: an error says that no plan bears all, or at what cost.
+// leaves them time that all do not: an error says that no plan can carry all, or at what cost.
 func (s *service) planWithTried(ctx workflow.Context, spec scheduler.Spec) error {
 	points := map[string][]pipelines.Point{}
 	var slower []string
@@ -189,7 +189,7 @@ func (s *service) hold(ctx workflow.Context, cost rollout.Cost) rollout.Decision
 	}
 }
 
-// disturbed says what has happened to the executors of either generation, which ends a
+// disturbed reports what has happened to the executors of either generation, which ends a
 // trial: what serves goes before what is tried.
 func (s *service) disturbed() string {
 	for _, r := range append(slices.Clone(s.Trial.Running), s.Running...) {

@@ -337,7 +337,7 @@ func (s *service) lackingMembers() (names []string) {
 }
 
 // sizeMeasured looks whether the cluster has too few or too many devices, by measures of
-// nothing but what serves now. Where its declaration leaves that open it is planned anew
+// nothing but what serves now. Where its declaration leaves that open it is planned again
 // with as many as are advised; what they are not enough for, or cannot be had, is told.
 func (s *service) sizeMeasured(ctx workflow.Context, m autoscale.Measures) {
 	d := &s.Detectors

@@ -4,7 +4,7 @@
 //
 //   - `service` (ID KIND/NAME, such as pipeline/traffic) owns one service,
 //     whatever its kind. Updates change it: apply, rescale, profile, drain,
-//     delete. It plans anew when its spec changes, when what the gateway measures
+//     delete. It plans again when its spec changes, when what the gateway measures
 //     drifts away from what was planned for, and when an executor or a host is
 //     lost. One change is under way at a time; when several come meanwhile, the
 //     latest spec wins. When a change fails, the old plan goes on serving and the
@@ -66,7 +66,7 @@
 // gateways.go gives gateways their parts of a change: each runs its own on a task
 // queue of its own, all of them at once. One that is gone does not hold a change up for
 // longer than its heartbeat timeout, and not at all once the fleet has said that it is gone
-// or that another process has its name: should it come back, it joins anew and is told what
+// or that another process has its name: should it come back, it joins again and learns what
 // serves.
 //
 // # Provisioning
@@ -88,7 +88,7 @@
 //
 // # Status
 //
-// Status says how a service is, for people and programs: what serves, what is
+// Status reports how a service is, for people and programs: what serves, what is
 // asked for or tried, what was decided and why. It is data that the workflow of a service
 // answers queries with; Describe writes it for `harpagon status`, and the UI shows the
 // same.

@@ -89,7 +89,7 @@ func (s *service) arrivalsMeasured() bool {
 	return true
 }
 
-// patchFanout marks services that are planned anew with the fan-out that was measured.
+// patchFanout marks services that are planned again with the fan-out that was measured.
 const patchFanout = "fan-out measured"
 
 // fanoutMeasured is true when the promise has not been kept for long and modules are sent more
@@ -265,7 +265,7 @@ func (s *service) planWith(ctx workflow.Context, a autoscale.PaceAdvice) {
 	file := measured.Module(a.Module).Profile.Points
 	if s.Served[a.Module] = a.Points; len(file) > 0 {
 		if !slices.ContainsFunc(a.Points, func(at pipelines.Point) bool { return at.Duration != autoscale.DurationOf(file, at) }) {
-			delete(s.Served, a.Module) // back at what the file says
+			delete(s.Served, a.Module) // back at what the file states
 		}
 		return
 	}

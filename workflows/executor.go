@@ -37,7 +37,7 @@ type ExecutorInput struct {
 }
 
 // executorAttempts bounds how often an executor that fails is started over on its device
-// before its service plans anew. That its host was killed or away is no failure of its.
+// before its service plans again. That its host was killed or away is no failure of its.
 const executorAttempts = 8
 
 // patchSilent marks workflows that start an executor over as soon as its host has been

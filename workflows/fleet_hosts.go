@@ -119,7 +119,7 @@ func (f *fleet) offered(s placement.Slot, except string) bool {
 }
 
 // What services ask provisioners for. A want counts hosts beyond those that there are, so
-// each that joins is taken off all wants for its hardware: who asked looks anew then, and
+// each that joins is taken off all wants for its hardware: who asked looks again then, and
 // says what is still missing.
 
 // want notes what a service asks for.

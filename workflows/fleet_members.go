@@ -29,7 +29,7 @@ func (f *fleet) checkEnter(_ workflow.Context, m activities.Member) error {
 	return nil
 }
 
-// enter takes a member in. One of the same name is told that it is replaced.
+// enter takes a member in. One of the same name learns that it is replaced.
 func (f *fleet) enter(ctx workflow.Context, m activities.Member) (activities.FleetView, error) {
 	f.changed()
 	if f.Members == nil {
@@ -158,7 +158,7 @@ func Member(ctx workflow.Context, in MemberInput) error {
 }
 
 // hold runs the activity that holds a member of the fleet until it leaves or is
-// lost, and says why. When its heartbeats stop, the activity is offered to it again;
+// lost, and reports why. When its heartbeats stop, the activity is offered to it again;
 // when it does not take it for the heartbeat timeout, and patience longer, it is gone. So
 // is one that the fleet has asked in vain: should it go on, its next heartbeat tells it.
 func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, what string, activity, arg any) string {
@@ -228,7 +228,7 @@ func Reset(ctx workflow.Context, run *string) bool {
 		return false
 	}
 	now := ""
-	// A reset run replays what its base has recorded, and records itself only what it decides anew.
+	// A reset run replays what its base has recorded, and records itself only what it decides again.
 	err := workflow.MutableSideEffect(ctx, patchReset,
 		func(ctx workflow.Context) any { return workflow.GetInfo(ctx).WorkflowExecution.RunID },
 		func(a, b any) bool { return a == b }).Get(&now)
@@ -240,7 +240,7 @@ func Reset(ctx workflow.Context, run *string) bool {
 	return err == nil && before != "" && before != now
 }
 
-// wasReset has everybody hear anew what the fleet knows, and services say what they hold: some
+// wasReset has everybody hear again what the fleet knows, and services say what they hold: some
 // has changed since the time that the fleet was reset to. Numbers by which later words are told
 // from earlier ones go on beyond all that were given.
 func (f *fleet) wasReset(ctx workflow.Context) {

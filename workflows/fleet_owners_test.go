@@ -121,7 +121,7 @@ func TestDispatchersShareServices(t *testing.T) {
 	at(10, func() {
 		stale := r.update(activities.FleetOwn, activities.OwnClaim{Name: "one", Instance: "of a former life"})
 		at(1, func() { assert.ErrorContains(t, stale.err, "another process has its name") })
-		r.update(activities.FleetEnter, again) // it was killed and has started anew
+		r.update(activities.FleetEnter, again) // it was killed and has started again
 	})
 	at(12, func() {
 		assert.Len(t, r.told(two), 2, "neither is ready, so what has lost its owner is shared by both")

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWants: what services ask for adds up, hosts that join are taken off, also those that
-// joined before the fleet heard, and a reservation says anew what is still missing. One
+// joined before the fleet heard, and a reservation says again what is still missing. One
 // process provisions a kind of hardware at a time.
 func TestWants(t *testing.T) {
 	r := newFleetRig()

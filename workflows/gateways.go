@@ -16,7 +16,7 @@ import (
 // the one queue that the one gateway had.
 const patchSeveral = "gateways"
 
-// patchLeft marks workflows that leave out a gateway as soon as the fleet says that it is
+// patchLeft marks workflows that leave out a gateway as soon as the fleet states that it is
 // gone; older ones wait until its activity times out.
 const patchLeft = "gateways that left"
 
@@ -96,7 +96,7 @@ func beginParts(ctx workflow.Context, all []gatewayQueue, summary string, limit 
 	return parts
 }
 
-// errNone says that a change needs a gateway, and none is there.
+// errNone reports that a change needs a gateway, and none is there.
 var errNone = temporal.NewNonRetryableApplicationError("workflows: no gateway has joined the fleet; start one with harpagon gateway", activities.TypeNotReady, nil)
 
 // partsEnded reports whether all gateways have done their parts.

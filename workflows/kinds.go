@@ -24,10 +24,10 @@ type kind interface {
 	// planSummary is what planning has to do, in the UI.
 	planSummary(s scheduler.Spec) string
 
-	// profiles says what of a service is known without measuring.
+	// profiles reports what of a service is known without measuring.
 	profiles() string
 
-	// fixedRate says why the service has no rate to change; empty where it has one.
+	// fixedRate reports why the service has no rate to change; empty where it has one.
 	fixedRate() string
 
 	// reset begins to compare with what serves now.

@@ -24,7 +24,7 @@ const (
 )
 
 // patchMend marks services that look what people have ended; older ones wait for what else
-// tells of it.
+// describes it.
 const patchMend = "ended by people"
 
 func mends(ctx workflow.Context) bool {
@@ -168,7 +168,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 	}
 }
 
-// interrupted says that somebody has ended the workflow of a change, or of a measurement for
+// interrupted reports that somebody has ended the workflow of a change, or of a measurement for
 // it; empty where it has ended by itself, which it then says (activities.Failed).
 func interrupted(err error) string {
 	switch {

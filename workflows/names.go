@@ -20,7 +20,7 @@ const (
 	UpdateApply    = "apply"    // ApplyRequest -> ChangeReply
 	UpdateRescale  = "rescale"  // RescaleRequest -> ChangeReply
 	UpdateRollback = "rollback" // RollbackRequest -> ChangeReply
-	UpdateProfile  = "profile"  // string: the reason -> ChangeReply; measures anew what has no profile on file
+	UpdateProfile  = "profile"  // string: the reason -> ChangeReply; measures again what has no profile on file
 	UpdateDrain    = "drain"    // string: the reason -> ChangeReply
 	UpdateDelete   = "delete"   // string: the reason -> ChangeReply
 
@@ -40,12 +40,12 @@ type ApplyRequest struct {
 	Reason string           // for the history; empty means "applied"
 	By     string           `json:",omitempty"` // who asks, as they say themselves: USER@HOST
 
-	// Plan is carried out as it is, where it is set, and not made anew until something
+	// Plan is carried out as it is, where it is set, and not made again until something
 	// changes.
 	Plan *scheduler.Plan `json:",omitempty"`
 }
 
-// ExpectNone says that nothing has been applied under the name before.
+// ExpectNone reports that nothing has been applied under the name before.
 const ExpectNone = -1
 
 // RescaleRequest changes the rate that a pipeline is planned for.
@@ -132,7 +132,7 @@ const (
 	planTimeout = 10 * time.Minute
 
 	// planSilence is how long the search may say nothing before somebody else makes
-	// it: it uses the whole processor, and what tells of it may have to wait.
+	// it: it uses the whole processor, and what describes it may have to wait.
 	planSilence = 30 * time.Second
 )
 

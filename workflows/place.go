@@ -224,7 +224,7 @@ func (c *hostRequest) Rest(ctx workflow.Context, plan scheduler.Plan) []activiti
 	return nil
 }
 
-// runsShort says that a plan serves with less than it should have.
+// runsShort reports that a plan serves with less than it should have.
 func runsShort(p scheduler.Plan) bool {
 	switch {
 	case p.Cluster != nil:

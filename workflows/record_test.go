@@ -89,7 +89,7 @@ type recorder struct {
 	gateway *roles.Gateway
 }
 
-// rejoin joins the gateway anew, so that it is told again what serves.
+// rejoin joins the gateway again, so that it is told again what serves.
 func (r recorder) rejoin(ctx context.Context) {
 	_, err := r.Enter(ctx, r.gateway.Member)
 	require.NoError(r, err)
@@ -117,7 +117,7 @@ func (r recorder) fails(ctx context.Context, name string) func(workflows.ChangeR
 	}
 }
 
-// measure tells what a gateway would see, until a later generation than that
+// measure reports what a gateway would see, until a later generation than that
 // serves.
 func (r recorder) measure(ctx context.Context, name string, beyond int, seen func(from, to time.Time, generation int) autoscale.Measures) {
 	for from := time.Now(); ; time.Sleep(200 * time.Millisecond) {

@@ -102,7 +102,7 @@ func (l *loss) lose(r *rig) {
 	}
 }
 
-// setHosts leaves the fleet with these hosts, and says what has changed.
+// setHosts leaves the fleet with these hosts, and reports what has changed.
 func (l *loss) setHosts(r *rig, c FleetChange, hosts ...activities.HostInfo) {
 	l.world.change(func() {
 		l.world.fleet.Version++

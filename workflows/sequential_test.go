@@ -165,7 +165,7 @@ func (s sequential) carryOn() []sequential {
 	return []sequential{s}
 }
 
-// refused says that another declaration than the one that serves could not be carried out.
+// refused reports that another declaration than the one that serves could not be carried out.
 func (s sequential) refused() bool {
 	return s.failed == s.generation && s.serving != 0 && s.declared.By(s.generation) != s.declared.By(s.carries)
 }

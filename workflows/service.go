@@ -133,7 +133,7 @@ func (s *service) replan(cause string) {
 	s.Generation++
 }
 
-// again has what runs planned anew, under a generation of its own: what serves, where what is
+// again has what runs planned again, under a generation of its own: what serves, where what is
 // asked for has been refused, or else what is asked for.
 func (s *service) again(ctx workflow.Context, cause string) {
 	if !s.refused(ctx) {
@@ -148,7 +148,7 @@ func (s *service) again(ctx workflow.Context, cause string) {
 // patchMendFirst marks services that mend what serves before they try again what was refused.
 const patchMendFirst = "what serves is mended first"
 
-// refused says that another declaration than the one that serves is asked for, and could not
+// refused reports that another declaration than the one that serves is asked for, and could not
 // be carried out. It leaves no trace in what serves.
 func (s *service) refused(ctx workflow.Context) bool {
 	return s.Failure != nil && s.Serving != nil && s.Failure.Generation == s.Generation && !s.changing &&
@@ -159,7 +159,7 @@ func mendsFirst(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchMendFirst, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// broken says that executors of what serves are missing, or that the gateway has it not.
+// broken reports that executors of what serves are missing, or that the gateway has it not.
 func (s *service) broken() bool {
 	return s.Serving != nil && (len(s.Running) < len(s.Serving.Slots) || s.NotInstalled)
 }
@@ -323,7 +323,7 @@ func (s *service) fleetChanged(ctx workflow.Context, c FleetChange) {
 	}
 }
 
-// patchShort marks services that are planned anew when hosts come of which what serves
+// patchShort marks services that are planned again when hosts come of which what serves
 // could use more.
 const patchShort = "short of devices"
 
@@ -335,7 +335,7 @@ func (s *service) tryAgain(ctx workflow.Context) {
 	s.RetryAt, s.Pending = time.Time{}, true
 }
 
-// hostsCame has what lacks devices planned anew, when a host has joined or could be made.
+// hostsCame has what lacks devices planned again, when a host has joined or could be made.
 func (s *service) hostsCame(ctx workflow.Context, what string) {
 	switch {
 	case s.Pending || s.Stop != "" || s.Stopping != "":

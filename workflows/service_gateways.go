@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// reinstall tells a gateway that has started anew what serves. It waits for
+// reinstall tells a gateway that has started again what serves. It waits for
 // the executors to come back, unless one turns out to be gone.
 func (s *service) reinstall(ctx workflow.Context) {
 	s.Reinstall = false
@@ -102,7 +102,7 @@ func (s *service) stop(ctx workflow.Context) {
 }
 
 // since is the age from which on deployments may be installed after the service has
-// stopped. One that has no life may be applied anew by who counts none.
+// stopped. One that has no life may be applied again by who counts none.
 func (s *service) since(stop Stop) placement.Age {
 	switch {
 	case s.Life == 0:
@@ -188,7 +188,7 @@ func (s *service) meet(some ...activities.Member) {
 // present reports whether a gateway is in the fleet still.
 func (s *service) present(g activities.Member) bool { return slices.Contains(s.Gateways, g) }
 
-// newcomers says that gateways are to be told what serves.
+// newcomers reports that gateways are to be told what serves.
 func (s *service) newcomers() bool { return s.several && len(s.New) > 0 }
 
 // installed notes which gateways have what serves since a change.

@@ -59,7 +59,7 @@ type State struct {
 	Lost      []string          // hosts that went
 	Leaving   []string          `json:",omitempty"` // hosts that are about to
 	Joined    bool              // a host has come since the last change began
-	Reinstall bool              // the gateway has started anew
+	Reinstall bool              // the gateway has started again
 
 	// Astray is why it may not know what runs: it looks before it does anything else. Renewed
 	// says that gateways may have been told of later generations than it knows of.
@@ -68,7 +68,7 @@ type State struct {
 
 	Missing map[string]Missing `json:",omitempty"` // executors that gateways wait for, by gateway
 
-	NotInstalled bool // the gateway has started anew and could not take what serves
+	NotInstalled bool // the gateway has started again and could not take what serves
 	Stop         Stop
 	Stopping     Stop `json:",omitempty"` // under way
 
@@ -85,7 +85,7 @@ type State struct {
 	Handled   int                 // messages in this run
 }
 
-// Stop says that a service is to stop running.
+// Stop reports that a service is to stop running.
 type Stop string
 
 // The ways to stop.
@@ -227,7 +227,7 @@ func (l Declarations) Earlier(to, serving, inForce int) (Declaration, error) {
 	return Declaration{}, fmt.Errorf("keeps no declaration of generation %d; it keeps those of %s", to, strings.Join(kept, ", "))
 }
 
-// DeclarationSummary tells of a Declaration without its spec.
+// DeclarationSummary describes a Declaration without its spec.
 type DeclarationSummary struct {
 	Generation int
 	At         time.Time
@@ -235,7 +235,7 @@ type DeclarationSummary struct {
 	Current    bool // it serves
 }
 
-// Summaries tells of those that have served.
+// Summaries describes those that have served.
 func (l Declarations) Summaries(serving int) (all []DeclarationSummary) {
 	current := l.By(serving)
 	for _, d := range l {

@@ -20,8 +20,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
-// Status is a service at one moment, for people and programs. It tells of what
-// serves; a change that is under way, or could not be carried out, stands in
+// Status is a service at one moment, for people and programs. It describes what
+// serves; a change that is under way, or could not be carried out, is in
 // Requested.
 type Status struct {
 	Kind       scheduler.Kind
@@ -55,11 +55,11 @@ type Status struct {
 	Healed    []Pace `json:",omitempty"`
 	Disturbed string `json:",omitempty"`
 
-	// Unfit says which batch sizes, and how many batches at a time, are not served because
+	// Unfit reports which batch sizes, and how many batches at a time, are not served because
 	// they could not be measured: the device has no memory for them.
 	Unfit string `json:",omitempty"`
 
-	// Arrivals says how requests come where that has long been other than declared,
+	// Arrivals reports how requests come where that has long been other than declared,
 	// and Away at which rate where that has lately not been the one planned for.
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
 	Away     *autoscale.Advice         `json:",omitempty"`
@@ -67,7 +67,7 @@ type Status struct {
 	// Fanouts are modules of which more or fewer items of a request come than planned for.
 	Fanouts []autoscale.FanoutSeen `json:",omitempty"`
 
-	// Broken says why too few requests have been in time for long; nil while enough are.
+	// Broken reports why too few requests have been in time for long; nil while enough are.
 	Broken *autoscale.Broken `json:",omitempty"`
 
 	// Answered is which variants have answered how many requests, where modules have some.
@@ -202,7 +202,7 @@ func (s Status) Describe() string {
 	return b.String()
 }
 
-// Variants says which variants of modules serve, and which have answered how many
+// Variants reports which variants of modules serve, and which have answered how many
 // requests, a line each; it is empty where no module has variants.
 func (s Status) Variants() string {
 	if s.Plan == nil || s.Plan.Pipeline == nil {
@@ -307,7 +307,7 @@ func (s Status) away() string {
 	return fmt.Sprintf("requests come otherwise than planned for: %s\n", s.Away.Describe())
 }
 
-// slowWays says that the way to some executors takes longer than the plan counts on.
+// slowWays reports that the way to some executors takes longer than the plan counts on.
 func (s Status) slowWays() bool {
 	if s.Plan == nil || s.Plan.Pipeline == nil || s.Plan.Pipeline.Transfer == 0 {
 		return false
@@ -315,7 +315,7 @@ func (s Status) slowWays() bool {
 	return slices.ContainsFunc(s.Transfers, func(h autoscale.HostTransferSeen) bool { return h.P99 > s.Plan.Pipeline.Transfer })
 }
 
-// ways says how long batches are on their way, those of the slowest hosts first.
+// ways reports how long batches are on their way, those of the slowest hosts first.
 func (s Status) ways() string {
 	const most = 4
 	hosts := slices.SortedStableFunc(slices.Values(s.Transfers), func(a, b autoscale.HostTransferSeen) int { return cmp.Compare(b.P99, a.P99) })
@@ -464,7 +464,7 @@ func (d Decision) Describe() string {
 // leastDifference is the money per hour below which costs are taken as equal.
 const leastDifference = 0.00005
 
-// Describe says what a change does to rate and cost, and what it saves.
+// Describe reports what a change does to rate and cost, and what it saves.
 func (c Change) Describe() string {
 	if c.First {
 		return fmt.Sprintf("rate %s/s: cost %s per hour", quantity.Number(c.ToRate), quantity.Money(c.ToCost))
@@ -492,7 +492,7 @@ func fromToText(from, to string) string {
 	return from + " -> " + to
 }
 
-// TrialStatus tells of a trial that is under way.
+// TrialStatus describes a trial that is under way.
 type TrialStatus struct {
 	rollout.Seen
 	Since  time.Time
@@ -504,7 +504,7 @@ func (t TrialStatus) Describe() string {
 	return fmt.Sprintf("tried since %s, %s: %s\n", t.Since.UTC().Format(time.TimeOnly), sharesText(t.Update), t.Seen.Describe())
 }
 
-// sharesText says which requests a generation gets while it is tried.
+// sharesText reports which requests a generation gets while it is tried.
 func sharesText(u pipelines.Update) string {
 	var all []string
 	if u.Canary > 0 {

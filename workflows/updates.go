@@ -84,7 +84,7 @@ func (s *service) apply(ctx workflow.Context, r ApplyRequest) (ChangeReply, erro
 	return ChangeReply{Generation: s.Generation}, nil
 }
 
-// planned says that a plan, if one is given, is the one that serves, or that is carried
+// planned reports that a plan, if one is given, is the one that serves, or that is carried
 // out first.
 func (s *service) planned(ctx workflow.Context, p *scheduler.Plan) bool {
 	if p != nil && s.Serving == nil {
@@ -93,7 +93,7 @@ func (s *service) planned(ctx workflow.Context, p *scheduler.Plan) bool {
 	return p == nil || sameJSON(s.Serving.Plan, *p)
 }
 
-// inForce says that the spec serves, or is about to.
+// inForce reports that the spec serves, or is about to.
 func (s *service) inForce(ctx workflow.Context) bool {
 	return s.Stop == "" && (s.Serving != nil && s.Stopping == "" || s.Pending || s.changing && first(ctx))
 }

@@ -5,7 +5,7 @@
 // A Server decides for the services that it owns by an epoch; gateways and executors obey
 // the highest that they know, so one that was replaced without noticing decides nothing
 // any more. What a gateway that goes had waiting is taken back; what was told to an owner
-// that goes is told by the gateways to the next.
+// that goes learns by the gateways to the next.
 package server
 
 import (
@@ -86,7 +86,7 @@ type Options struct {
 	// called by one goroutine at a time. nil means rand.Uint32.
 	Random func() uint32
 
-	// Orphaned is told by which epoch a service had an owner whom a gateway has lost; it
+	// Orphaned learns by which epoch a service had an owner whom a gateway has lost; it
 	// must not block. Who has made the server a claimer (Claim) needs none.
 	Orphaned func(service string, epoch uint64)
 }
@@ -107,7 +107,7 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 	}
 }
 
-// Own says that this dispatcher decides for a service from now on; "" is every service
+// Own reports that this dispatcher decides for a service from now on; "" is every service
 // that nobody owns by a higher epoch. The epoch must be higher than that of any owner
 // before: gateways and executors obey the highest. A lower one than its own changes nothing.
 func (s *Server) Own(service string, epoch uint64) {
@@ -169,7 +169,7 @@ func (s *Server) OwnAfter(service string, epoch uint64) uint64 {
 	return s.Owns()[service] // it may have a higher one by now
 }
 
-// Disown says that this dispatcher does not decide for the service any more. What
+// Disown reports that this dispatcher does not decide for the service any more. What
 // waits is told to the next owner by the gateways.
 func (s *Server) Disown(service string) {
 	s.mu.Lock()
@@ -248,7 +248,7 @@ const (
 	maxSlots    = 1 << 20
 )
 
-// ErrTooMany says that a gateway has more under way than it may.
+// ErrTooMany reports that a gateway has more under way than it may.
 var ErrTooMany = errors.New("too much at a time")
 
 // clockEvery is how many messages at most are handled by one look at the clock.
@@ -464,7 +464,7 @@ func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	}
 	p.conn.Send(&m)
 	if p.left.Load() || p.conn.Doubtful() {
-		c.skip(b, part) // if it comes all the same it is refused, and its items are queued anew
+		c.skip(b, part) // if it comes all the same it is refused, and its items are queued again
 	}
 	b.Told.Store(true)
 }

@@ -37,7 +37,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	assert.Equal(t, map[string]uint64{"p": 3}, s.Owns(), "whoever grants it again decides")
 }
 
-// TestLivesOfAService has a gateway that is late serve what was deleted and applied anew:
+// TestLivesOfAService has a gateway that is late serve what was deleted and applied again:
 // the later life is in charge, whatever its generation is, and stays when the late gateway
 // removes what it serves.
 func TestLivesOfAService(t *testing.T) {

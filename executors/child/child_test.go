@@ -151,7 +151,7 @@ func TestCrashFailsTheBatchAndAllAfterIt(t *testing.T) {
 					assert.ErrorContains(t, err, want)
 				}
 				assert.True(t, ended(first))
-				_, again := in.Run(t.Context(), batch(5)) // who has loaded it is to load it anew
+				_, again := in.Run(t.Context(), batch(5)) // who has loaded it is to load it again
 				require.ErrorIs(t, again, wire.ErrUnavailable)
 				if name != "unavailable" {
 					assert.Equal(t, err, again)

@@ -157,7 +157,7 @@ func (p *process) timed(ctx context.Context, within time.Duration, do func() err
 	return err
 }
 
-// gone says why a call failed, after waiting for the end of the child.
+// gone reports why a call failed, after waiting for the end of the child.
 func (p *process) gone(ctx context.Context, err error) *wire.Error {
 	if !endOfLine(err) {
 		p.Kill(err)

@@ -59,7 +59,7 @@ func (s *shared) area(i int) area {
 	return area{all: s.all, from: i * size, to: (i + 1) * size}
 }
 
-// area is a part of one half. It is filled from its beginning, anew for every
+// area is a part of one half. It is filled from its beginning, again for every
 // batch, so that batches of the same shape find themselves at the same places.
 type area struct {
 	all      []byte
@@ -79,7 +79,7 @@ func (a *area) allocate(n int) []byte {
 	return a.all[at:a.from:a.from]
 }
 
-// offset says where data begin in the memory; false when they lie elsewhere.
+// offset reports where data begin in the memory; false when they lie elsewhere.
 func (a *area) offset(data []byte) (int, bool) {
 	if len(data) == 0 {
 		return 0, false
@@ -89,7 +89,7 @@ func (a *area) offset(data []byte) (int, bool) {
 }
 
 // rows are tensors of one input or output, of items that follow one another. Those that are
-// alike and lie one after the other are told of together.
+// alike and lie one after the other learn of together.
 type rows struct {
 	count    int
 	at, size int // of the first, and of each, in bytes
@@ -101,7 +101,7 @@ type rows struct {
 var errTooLarge = errors.New("more than a message may have; use smaller batches or raise MaxMessage")
 
 // put puts the items' data into the area, unless they lie in the memory
-// already, and says where. What one
+// already, and reports where. What one
 // input has in all items lies together, so that an engine can take it for one
 // tensor with a batch dimension.
 func (a *area) put(items [][]wire.Tensor) (columns [][]rows, err error) {

@@ -229,7 +229,7 @@ func (c *Cache) survey() (total, held int64, old []kept) {
 	return total, held, old
 }
 
-// underWay says that some process is writing it, or was killed not long ago.
+// underWay reports that some process is writing it, or was killed not long ago.
 func underWay(info fs.FileInfo) bool {
 	return strings.HasPrefix(info.Name(), ".") && time.Since(info.ModTime()) < time.Hour
 }

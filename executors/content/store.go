@@ -314,7 +314,7 @@ func status(err error) int {
 	return http.StatusBadRequest
 }
 
-// missingError says that the content of a file is nowhere to be had.
+// missingError reports that the content of a file is nowhere to be had.
 type missingError struct {
 	File  pipelines.File
 	Tried []error // one for each place that was asked
@@ -334,7 +334,7 @@ func (e *missingError) Error() string {
 	return s + "apply the declaration again where its files are, with the --store of this worker; that takes files as they are then"
 }
 
-// Unwrap says that trying again may help, where a store was away.
+// Unwrap reports that trying again may help, where a store was away.
 func (e *missingError) Unwrap() error {
 	if e.Away {
 		return wire.ErrUnavailable
@@ -342,7 +342,7 @@ func (e *missingError) Unwrap() error {
 	return nil
 }
 
-// mismatchError says that something else was found than what was asked for.
+// mismatchError reports that something else was found than what was asked for.
 type mismatchError struct {
 	Where     string
 	Want, Got string // digests
@@ -353,7 +353,7 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf("%s has other content: %s, and %s was applied", e.Where, pipelines.ShortDigest(e.Got), pipelines.ShortDigest(e.Want))
 }
 
-// fullError says that a cache or store has no room.
+// fullError reports that a cache or store has no room.
 type fullError struct {
 	Folder string
 	Need   int64 // bytes of what is to come; 0 where it is names alone
@@ -364,7 +364,7 @@ type fullError struct {
 	store bool
 }
 
-// Error says how much is needed and what to do.
+// Error reports how much is needed and what to do.
 func (e *fullError) Error() string {
 	if e.Limit == 0 {
 		room := "no room"

@@ -28,7 +28,7 @@ import (
 // CPU is the hardware name of a processor core.
 const CPU = "cpu"
 
-// Config says what a host offers.
+// Config reports what a host offers.
 type Config struct {
 	Host   string
 	Cores  int   // processor cores; 0 means all that the program may use, less than 0 means none
@@ -66,7 +66,7 @@ type GPU struct {
 	Temperature int     // degrees Celsius; or Unknown
 	Processes   []Process
 
-	// Divided says that the GPU has been divided into instances (MIG), which
+	// Divided reports that the GPU has been divided into instances (MIG), which
 	// are devices of their own, so that it cannot be used as a whole. Part says
 	// that this is such an instance, and of which GPU.
 	Divided bool
@@ -189,7 +189,7 @@ func Measuring(m pipelines.Module, found []placement.Device) []placement.Device 
 }
 
 // Reading is how a device is doing: what executors use of it, and what the
-// driver says where it is a GPU. It travels as JSON.
+// driver reports where it is a GPU. It travels as JSON.
 type Reading struct {
 	executors.DeviceStatus
 	GPU *GPU `json:",omitempty"`

@@ -1,5 +1,5 @@
 // Package emulated is an engine that computes nothing: it sleeps for as long
-// as the profile says a batch takes on the hardware that it stands in for, and
+// as the profile states a batch takes on the hardware that it stands in for, and
 // answers with small constant tensors of the right kind.
 //
 // With it a pipeline can be run, loaded and re-planned on a laptop exactly as

@@ -88,7 +88,7 @@ func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
 	return sig, nil
 }
 
-// Load looks up the durations. It fails when the profile says nothing about
+// Load looks up the durations. It fails when the profile states nothing about
 // the hardware, or about a batch as large as the model is to run.
 func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instance, error) {
 	if err := ctx.Err(); err != nil {
@@ -173,7 +173,7 @@ func missing(m executors.Model, n int) error {
 		"add it to the profile, or name a batch and hardware that it holds", m.Module.Name, m.Hardware, n, max(m.Concurrency, 1))
 }
 
-// memory is the most that the profile says of this hardware, in bytes.
+// memory is the most that the profile states of this hardware, in bytes.
 func memory(m executors.Model) int64 {
 	var most float64
 	for _, p := range m.Module.Profile.Points {
@@ -198,7 +198,7 @@ type instance struct {
 // Signature is described at the package.
 func (i *instance) Signature() pipelines.Signature { return i.signature }
 
-// Memory is what the profile says.
+// Memory is what the profile states.
 func (i *instance) Memory() int64 { return i.memory }
 
 // Close makes further batches fail with code "unavailable".

@@ -42,7 +42,7 @@ func (c *commands) Create(ctx context.Context, name string) error {
 	}
 	if err := c.run(ctx, c.Commands.Create, name); err != nil {
 		made.Failure = err.Error()
-		_ = c.write(name, made) // it is told of now, and without the file later
+		_ = c.write(name, made) // it learns of now, and without the file later
 		return err
 	}
 	made.Made = true
@@ -171,7 +171,7 @@ func (r records) forget(name string) error {
 	return nil
 }
 
-// List reads all. Of a host whose command has neither succeeded nor failed it says that it was
+// List reads all. Of a host whose command has neither succeeded nor failed it reports that it was
 // not finished; while it runs, who has called Create knows better.
 func (r records) List() ([]HostRecord, error) {
 	entries, err := os.ReadDir(r.folder)

@@ -104,7 +104,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The example is what docs/how-to/fleet.md tells of.
+// The example is what docs/how-to/fleet.md describes.
 func TestTheExampleIsRead(t *testing.T) {
 	all, err := Load("../../examples/cluster/hosts.hcl")
 	require.NoError(t, err)

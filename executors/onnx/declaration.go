@@ -105,7 +105,7 @@ func (d DataType) wire() string {
 	return ""
 }
 
-// Layout says how the tensors of single requests lie in those of the network.
+// Layout reports how the tensors of single requests lie in those of the network.
 type Layout struct {
 	Signature pipelines.Signature // for one request, with the inputs that are constant
 	In, Out   []int               // by input and output: the batch axis, or pipelines.NoBatchAxis
@@ -116,7 +116,7 @@ type Layout struct {
 // Layout is the declaration for one request of a module. The batch is the first
 // dimension of every tensor, unless the module says otherwise. There is none in a
 // scalar, and in a constant or an input with a default whose first dimension is fixed.
-// An input needs a datatype of the wire and a shape; an output of which the file says less
+// An input needs a datatype of the wire and a shape; an output of which the file states less
 // may be any tensor, and one that is none is not among those of the signature.
 func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 	var l Layout
@@ -206,7 +206,7 @@ func (l Layout) Only(outputs []string) (Layout, error) {
 	return l, nil
 }
 
-// unusable says why an output cannot be used; empty where it can, or nothing is known of it.
+// unusable reports why an output cannot be used; empty where it can, or nothing is known of it.
 func (v *ValueInfo) unusable() string {
 	switch {
 	case v.Type == nil || v.element().wire() != "" || v.Type.GetTensor() != nil && v.element() == 0:
@@ -236,7 +236,7 @@ func (t *Type) words() string {
 	return "of an unknown type"
 }
 
-// doubt says why an output may not have the batch in the axis; empty where it seems to. A
+// doubt reports why an output may not have the batch in the axis; empty where it seems to. A
 // file may declare less than the network does, so that only running it tells.
 func (v *ValueInfo) doubt(axis, limit int, inputs map[string]bool) string {
 	dims := v.dims()

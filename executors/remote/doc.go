@@ -29,7 +29,7 @@
 // model's limit is an error of loading. From then on the model is asked every few
 // seconds whether it is ready; after two failures batches fail at once with code
 // "unavailable", until it is ready again. An executor that gets that code loads
-// anew, waiting longer every time.
+// again, waiting longer every time.
 //
 // # Failures
 //

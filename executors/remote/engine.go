@@ -74,7 +74,7 @@ func (e *engine) Name() string { return pipelines.EngineRemote }
 // Version changes with how requests are sent.
 func (e *engine) Version() string { return "1" }
 
-// LoadsOnce says that all batch sizes are measured on one instance.
+// LoadsOnce reports that all batch sizes are measured on one instance.
 func (e *engine) LoadsOnce() {}
 
 // How long Signature asks, and how long it remembers the answer.

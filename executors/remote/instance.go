@@ -375,7 +375,7 @@ func (in *Instance) ask(ctx context.Context, send func(context.Context) (*wire.I
 	return outputs, nil
 }
 
-// timedOut says that the timeout has passed. The server knows of it, and may give
+// timedOut reports that the timeout has passed. The server knows of it, and may give
 // up a moment before this side does.
 func (in *Instance) timedOut(ctx context.Context, err error) bool {
 	if cause := context.Cause(ctx); cause != nil {
@@ -393,7 +393,7 @@ func safe(err error) bool {
 }
 
 // typed makes the error that an executor understands: a model that has gone is
-// one that must be loaded anew.
+// one that must be loaded again.
 func (in *Instance) typed(ctx context.Context, err error) *wire.Error {
 	var e *wire.Error
 	if !errors.As(err, &e) {

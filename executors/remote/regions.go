@@ -230,11 +230,11 @@ func (in *Instance) place(g *region, items [][]wire.Tensor, like []int) (*wire.I
 	return q, p
 }
 
-// errNotPlaced says that the batch is to travel.
+// errNotPlaced reports that the batch is to travel.
 var errNotPlaced = errors.New("no shared memory")
 
 // askPlaced sends requests whose tensors lie in shared memory, and gives outputs that do not. What the
-// server refuses it may refuse because it was started anew, and knows no region.
+// server refuses it may refuse because it was started again, and knows no region.
 func (in *Instance) askPlaced(ctx context.Context, items [][]wire.Tensor, like []int) ([]wire.Tensor, error) {
 	r := in.regions
 	if r == nil {

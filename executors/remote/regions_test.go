@@ -180,7 +180,7 @@ func TestAServerOfThisMachineSharesMemory(t *testing.T) {
 	require.Empty(t, s.regions)
 }
 
-// TestAServerThatSharesNoMemoryGetsBytes is of servers that refuse to, or have forgotten: they were started anew.
+// TestAServerThatSharesNoMemoryGetsBytes is of servers that refuse to, or have forgotten: they were started again.
 func TestAServerThatSharesNoMemoryGetsBytes(t *testing.T) {
 	s := &sharing{refuses: true}
 	in := shared(t, s)

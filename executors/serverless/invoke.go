@@ -100,7 +100,7 @@ func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 	return t, nil
 }
 
-// ErrUnknown says that a provider does not describe its functions.
+// ErrUnknown reports that a provider does not describe its functions.
 var ErrUnknown = errors.New("invoke: the provider does not describe the function")
 
 // Describe asks the provider what the function takes and gives, for one
@@ -185,7 +185,7 @@ type Outcome struct {
 	Init      time.Duration // of the cold start, where the provider tells
 	Billed    time.Duration // Run, as the provider rounds it
 	Cost      float64       // money, by the declared terms
-	Charged   float64       // money, as the provider says; Told reports whether it does
+	Charged   float64       // money, as the provider states; Told reports whether it does
 	Told      bool
 	Elapsed   time.Duration // from the first attempt to the end
 }
@@ -221,7 +221,7 @@ func (t *Target) Call(ctx context.Context, b Batch) Outcome {
 	return out
 }
 
-// pointless says that no request of the batch could be answered in time after
+// pointless reports that no request of the batch could be answered in time after
 // another wait.
 func (t *Target) pointless(b Batch, rest time.Duration) bool {
 	average := time.Duration(t.Offer.Avg * float64(time.Second))
@@ -312,7 +312,7 @@ func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 	return never
 }
 
-// account reads what the provider tells of time; see the package.
+// account reads what the provider describes time; see the package.
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
 	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)

@@ -36,7 +36,7 @@ type Described struct {
 	Reason string // when it has failed
 }
 
-// Provisioner is how a provider is told which functions there shall be. Every call may
+// Provisioner is how a provider learns which functions there shall be. Every call may
 // be repeated. An error that wraps ErrRefused will be the same next time.
 type Provisioner interface {
 	Create(ctx context.Context, m functions.Managed) error
@@ -46,7 +46,7 @@ type Provisioner interface {
 	Describe(ctx context.Context, function string) ([]Described, error)
 }
 
-// ErrRefused says that the provider will not do what it was asked.
+// ErrRefused reports that the provider will not do what it was asked.
 var ErrRefused = errors.New("provision: the provider refuses")
 
 // pollEvery is how often a provider is asked whether what it began is ready.
@@ -66,7 +66,7 @@ func Ensure(ctx context.Context, p Provisioner, function string, want []function
 			sound = append(sound, d.Managed)
 			continue
 		}
-		if err := p.Delete(ctx, d.Name); err != nil { // and make it anew, where it is wanted
+		if err := p.Delete(ctx, d.Name); err != nil { // and make it again, where it is wanted
 			return todo, fmt.Errorf("provision: delete %s, which failed: %w", d.Name, err)
 		}
 	}

@@ -230,7 +230,7 @@ func (r *room) Take(n int64) (func(), error) {
 }
 
 // TestPicturesAskForMemoryBeforeTheyAreDecoded holds what a picture counts as, by what its
-// file says that it is, and that it is not decoded where there is no room for that.
+// file reports that it is, and that it is not decoded where there is no room for that.
 func TestPicturesAskForMemoryBeforeTheyAreDecoded(t *testing.T) {
 	r := image.Rect(0, 0, 40, 20)
 	clear, deep := image.NewNRGBA(r), image.NewNRGBA64(r)

@@ -47,7 +47,7 @@ func StatFile(path string) (fs.FileInfo, error) {
 	return info, RegularFile(path, info)
 }
 
-// RegularFile says why a file cannot be read: it is no regular one.
+// RegularFile reports why a file cannot be read: it is no regular one.
 func RegularFile(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():

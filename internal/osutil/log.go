@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// maxLog is the size in bytes from which a log begins anew: what was written before
+// maxLog is the size in bytes from which a log begins again: what was written before
 // is kept beside it until the next time, so that twice as much is on disk at most.
 const maxLog = 64 << 20
 

@@ -28,7 +28,7 @@ func MemoryFile(size int) (*os.File, error) {
 
 // NamedMemory makes memory that other processes can open by its name until remove is called. All of it
 // is there: where the folder is full, this fails, and not who writes to it. The file is locked while it is open, by
-// which those are told apart, and removed, whose owner was killed before it could do so.
+// which those are distinguished, and removed, whose owner was killed before it could do so.
 func NamedMemory(name string, size int) (file *os.File, remove func(), err error) {
 	return namedMemory(SharedMemory, name, size)
 }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run says how many processors are taken after so many intervals at that use, as far as there
+// run reports how many processors are taken after so many intervals at that use, as far as there
 // are processors for it.
 func run(l *limit, use float64, intervals int) int {
 	for range intervals {

@@ -1,5 +1,5 @@
 // Package subprocess is the one supervisor of processes: it starts them, keeps them no longer
-// than this one, and says how they ended.
+// than this one, and reports how they ended.
 //
 // Engines, commands of users that serve a model, and Temporal's server have processes of
 // their own, so that a crash takes down nothing else. What becomes of one that has ended is
@@ -39,7 +39,7 @@ import (
 	"time"
 )
 
-// Command says what is started.
+// Command reports what is started.
 type Command struct {
 	Role   string        // what the program is to be
 	Args   []string      // program and arguments; empty: this program without arguments
@@ -287,7 +287,7 @@ func (p *Process) Cause() error {
 	return p.cause
 }
 
-// End says how the child ended: why it was killed, or its exit status with the panic or else the
+// End reports how the child ended: why it was killed, or its exit status with the panic or else the
 // last line that it printed.
 func (p *Process) End() string {
 	state := p.cmd.ProcessState

@@ -9,7 +9,7 @@
 // # Hosts
 //
 // Hosts decides which hosts of a kind of hardware a provisioner makes and ends: a
-// value that looks at what there is, again and again, and says what to do.
+// value that looks at what there is, again and again, and reports what to do.
 //
 // Hosts are made when services ask for more than there are, and when there are fewer than
 // Min; never are there more than Max, those counted that are about to go, since they cost

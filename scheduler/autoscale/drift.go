@@ -117,7 +117,7 @@ func NewDrift(planned float64, o DriftOptions) Drift {
 	return Drift{Options: o.withDefaults(), Planned: planned, Smooth: planned}
 }
 
-// Reset starts anew after a plan for another rate took over at now.
+// Reset starts again after a plan for another rate took over at now.
 func (d *Drift) Reset(planned float64, now time.Time) {
 	quiet := now.Add(d.Options.withDefaults().Cooldown)
 	*d = NewDrift(planned, d.Options)
@@ -281,7 +281,7 @@ func (r *Rise) Observe(m Measures, o DriftOptions, of *pipelines.Pipeline) (a Ad
 	return a
 }
 
-// beyond says that more came than planned for and than chance explains, of which half the variance
+// beyond reports that more came than planned for and than chance explains, of which half the variance
 // does where requests are lost by it.
 func (r *Rise) beyond(l size.Latest, variation float64) bool {
 	expected := math.Max(1, r.Planned*l.Span().Seconds())
@@ -315,7 +315,7 @@ func (r *Rise) Follow(fast, slow Advice, d *Drift, m Measures, of *pipelines.Pip
 	return slow
 }
 
-// Over says that a rise for which a pipeline could not be planned has not come any more for the
+// Over reports that a rise for which a pipeline could not be planned has not come any more for the
 // hold time of a Drift.
 func (r *Rise) Over(d *Drift, of *pipelines.Pipeline) bool {
 	return r.Planned > of.Rate && d.Side == 0 && d.Last.Sub(d.Since) >= d.Options.Hold
@@ -326,7 +326,7 @@ func ahead(requests, variation float64) float64 {
 	return noise / 2 * math.Sqrt(math.Max(1, variation)/math.Max(1, requests))
 }
 
-// Gaps says how unevenly the requests of a service came, apart from how many: slow
+// Gaps reports how unevenly the requests of a service came, apart from how many: slow
 // changes of the rate count little.
 type Gaps struct {
 	Compared  int64   `json:"compared"`  // neighbouring stretches of requests that it rests on
@@ -406,7 +406,7 @@ func Variation(declared string) float64 {
 	return 0
 }
 
-// Reset starts anew after a plan for the declared arrivals took over at now.
+// Reset starts again after a plan for the declared arrivals took over at now.
 func (a *Arrivals) Reset(declared string, now time.Time) {
 	*a = Arrivals{Declared: Variation(declared), Since: now, Quiet: now.Add(DefaultCooldown), Last: now}
 }

@@ -30,7 +30,7 @@ type FanoutSeen struct {
 	Most    int     `json:",omitempty"` // that are planned for; 0 where there is no bound
 }
 
-// Reset starts anew after another plan took over at now.
+// Reset starts again after another plan took over at now.
 func (f *Fanouts) Reset(now time.Time) {
 	*f = Fanouts{Quiet: now.Add(DefaultCooldown), Last: now}
 }
@@ -75,7 +75,7 @@ func (s *FanoutSeen) see(counts []ItemCount, fade, part float64) {
 	s.Items = slices.DeleteFunc(mix.Seen, func(one pipelines.Size) bool { return one.Weight*DefaultMinRequests < 1 }) // long ago
 }
 
-// side tells whether more or fewer items come than planned for, by a share that counts and by
+// side reports whether more or fewer items come than planned for, by a share that counts and by
 // more than chance explains.
 func (s *FanoutSeen) side() int {
 	n, mean, squares := s.Items.Total(), s.Items.Mean(), 0.0

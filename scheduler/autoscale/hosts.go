@@ -63,7 +63,7 @@ const (
 )
 
 // Hosts is what is remembered between two looks. All of it may be lost: then times begin
-// anew.
+// again.
 type Hosts struct {
 	Options HostOptions
 
@@ -109,7 +109,7 @@ func HostNumber(hardware, name string) (int, bool) {
 	return n, ok && err == nil && n > 0 && hostName(hardware, n) == name
 }
 
-// Observe says what to begin now.
+// Observe reports what to begin now.
 func (h *Hosts) Observe(now time.Time, seen HostsSeen) (todo []HostAction) {
 	hosts := h.all(seen)
 	begin := func(what HostVerb, host string) {
@@ -161,7 +161,7 @@ func (h *Hosts) all(seen HostsSeen) []Host {
 	return all
 }
 
-// over says that a host is to be deleted, and remembers why where that is a failure.
+// over reports that a host is to be deleted, and remembers why where that is a failure.
 func (h *Hosts) over(now time.Time, one *Host) bool {
 	switch {
 	case one.Going:
@@ -218,7 +218,7 @@ func (h *Hosts) missing(now time.Time, hosts []Host, wanted int) int {
 	return max(0, min(max(wanted-pending, h.Options.Min-stay), h.Options.Max-made))
 }
 
-// goes says that a host is about to go or gone.
+// goes reports that a host is about to go or gone.
 func (h *Hosts) goes(one *Host) bool {
 	return one.Going || one.Ended != "" || one.Leaving || h.left[one.Name] || h.busy[one.Name].What == Delete
 }
@@ -285,7 +285,7 @@ func keep[V any](known map[string]V, there map[string]bool) {
 	maps.DeleteFunc(known, func(name string, _ V) bool { return !there[name] })
 }
 
-// Done tells how an action has ended; err is nil when it succeeded.
+// Done reports how an action has ended; err is nil when it succeeded.
 func (h *Hosts) Done(now time.Time, a HostAction, err error) {
 	delete(h.busy, a.Host)
 	switch a.What {
@@ -341,7 +341,7 @@ const (
 	Ending  HostState = "being ended"
 )
 
-// Status tells how everything is by what was seen last.
+// Status reports how everything is by what was seen last.
 func (h *Hosts) Status(now time.Time, seen HostsSeen) HostsStatus {
 	s := HostsStatus{Hardware: h.Options.Hardware, Min: h.Options.Min, Max: h.Options.Max, Devices: h.Options.Devices, Wanted: seen.Wanted, Hosts: []HostStatus{}, Problem: h.creates.why}
 	hosts := h.all(seen)

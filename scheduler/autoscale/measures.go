@@ -137,16 +137,16 @@ type ModuleMeasures struct {
 
 	Executors []ExecutorMeasures `json:"executors,omitempty"`
 
-	// Durations says how long batches took in their engines, by hardware and
+	// Durations reports how long batches took in their engines, by hardware and
 	// size. Of pools nothing is said.
 	Durations []BatchDuration `json:"durations,omitempty"`
 
-	// Transfers says how long batches were between gateway and executor and back, by the
+	// Transfers reports how long batches were between gateway and executor and back, by the
 	// executor's host.
 	Transfers []HostTransfer `json:"transfers,omitempty"`
 }
 
-// DescribeDrops says how many requests the module gave up, by reason where the gateway
+// DescribeDrops reports how many requests the module gave up, by reason where the gateway
 // tells reasons.
 func (m *ModuleMeasures) DescribeDrops() string {
 	if m.Dropped == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// PaceOptions say when batches no longer take what the profile says. Zero
+// PaceOptions say when batches no longer take what the profile states. Zero
 // values take the defaults.
 type PaceOptions struct {
 	Slower   float64       // times the profile that a batch takes; 0 means DefaultSlower
@@ -103,7 +103,7 @@ func (a PaceAdvice) Describe() string {
 // NewPace watches for batches that take another time than profiled.
 func NewPace(o PaceOptions) Pace { return Pace{Options: o.withDefaults()} }
 
-// Reset starts anew after another plan, or the same with other profiles, took
+// Reset starts again after another plan, or the same with other profiles, took
 // over at now.
 func (p *Pace) Reset(now time.Time) {
 	o := p.Options.withDefaults()
@@ -193,7 +193,7 @@ func (p *Pace) of(module, hardware string, now time.Time) *ModulePace {
 	return &p.Modules[i]
 }
 
-// side says where most requests are, and what the size of most of those takes.
+// side reports where most requests are, and what the size of most of those takes.
 func (p *Pace) side(all []pipelines.Point, hardware string, runs []BatchDuration) (int, Deviation) {
 	var requests [3]int64 // faster, as profiled, slower
 	var most [3]int64

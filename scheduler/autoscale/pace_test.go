@@ -158,7 +158,7 @@ func TestHealedProfiles(t *testing.T) {
 	})
 }
 
-// TestBatchesBesideEachOther are compared with what the profile says of so many at a time, and
+// TestBatchesBesideEachOther are compared with what the profile states of so many at a time, and
 // are no faster than it because some of them happen to run alone.
 func TestBatchesBesideEachOther(t *testing.T) {
 	m := detect()

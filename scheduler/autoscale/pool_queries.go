@@ -77,7 +77,7 @@ func NewMixDrift(planned pipelines.Mix, o MixOptions) MixDrift {
 	return MixDrift{Options: o.withDefaults(), Planned: planned}
 }
 
-// Reset starts anew after a plan for another mix took over at now.
+// Reset starts again after a plan for another mix took over at now.
 func (d *MixDrift) Reset(planned pipelines.Mix, now time.Time) {
 	*d = MixDrift{Options: d.Options.withDefaults(), Planned: planned, Quiet: now.Add(d.Options.withDefaults().Cooldown), Last: now}
 }
@@ -261,7 +261,7 @@ func (l *Learning) profile(kind string, largest int) []pipelines.Point {
 	return points
 }
 
-// Describe says what was learned in one line.
+// Describe reports what was learned in one line.
 func (l *Learning) Describe(points []pipelines.Point) string {
 	var parts []string
 	for i, p := range points {

@@ -82,7 +82,7 @@ func (f *followed) pass(now time.Time, came float64) {
 	}
 }
 
-// play offers a load and says which share is lost of what comes from some instant to another.
+// play offers a load and reports which share is lost of what comes from some instant to another.
 func (f *followed) play(rng *rand.Rand, span time.Duration, from, to time.Duration, load func(time.Duration) float64) float64 {
 	var came, lost float64
 	for at := look; at <= span; at += look {

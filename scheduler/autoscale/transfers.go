@@ -64,7 +64,7 @@ func (a TransferAdvice) Describe() string {
 		a.Slowest.Host, quantity.Duration(a.Slowest.P99), quantity.Duration(a.Planned))
 }
 
-// Reset starts anew after a plan that counts on planned took over at now; what is known
+// Reset starts again after a plan that counts on planned took over at now; what is known
 // of hosts stays known.
 func (t *Transfers) Reset(planned time.Duration, now time.Time) {
 	o := t.Options.withDefaults()

@@ -51,7 +51,7 @@ func Next(tried []Tried, candidates [][]float64, length float64) int {
 	var chol mat.Cholesky
 	weights, solved := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
 	if !chol.Factorize(cov) || chol.SolveVecTo(weights, y) != nil {
-		return 0 // points that cannot be told apart say nothing
+		return 0 // points that cannot be distinguished say nothing
 	}
 	next, greatest := 0, math.Inf(-1)
 	k := mat.NewVecDense(n, nil)

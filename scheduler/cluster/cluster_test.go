@@ -58,7 +58,7 @@ func TestACluster(t *testing.T) {
 }
 
 // A search that is ended at any time gives a plan as soon as some number of devices is
-// known to be enough, and says that it was ended; before that it says that it knows none.
+// known to be enough, and reports that it was ended; before that it reports that it knows none.
 func TestASearchThatIsEnded(t *testing.T) {
 	whole := problem(pipelines.Range{}, model("a", ms, 5*ms, 50*ms, 900, 0), model("b", 2*ms, 8*ms, 90*ms, 400, 0))
 	asked := 0
@@ -85,7 +85,7 @@ func TestASearchThatIsEnded(t *testing.T) {
 	assert.NotZero(t, none)
 }
 
-// A cluster that can have more devices serves with those that there are, and says how many
+// A cluster that can have more devices serves with those that there are, and reports how many
 // it lacks, of what its rates need or of what it was advised to have.
 func TestAClusterThatGrows(t *testing.T) {
 	p := problem(pipelines.Range{Max: 64}, model("a", ms, 5*ms, 50*ms, 900, 0), model("b", 2*ms, 8*ms, 90*ms, 400, 0))

@@ -361,7 +361,7 @@ func crowded(amounts []float64, n int) float64 {
 	return most
 }
 
-// reachable says that moves within the budget might bring all sub-clusters within
+// reachable reports that moves within the budget might bring all sub-clusters within
 // that of the average: each that has too much sheds its largest models, at the
 // price of the cheapest; each that has too little takes in the largest of all.
 func (s *state) reachable(amounts, now []float64, mean, within float64) bool {

@@ -63,7 +63,7 @@ func judge(t require.TestingT, p PartitionProblem, r PartitionResult) {
 
 // TestTheSettingOfFigure15: 800 models on 20 sub-clusters, from 1,000 requests
 // per second to a million, within 2 % of the average sub-cluster from the best,
-// anew and from an assignment whose rates have changed, with few models moved.
+// again and from an assignment whose rates have changed, with few models moved.
 func TestTheSettingOfFigure15(t *testing.T) {
 	for _, total := range []float64{1e3, 1e6} {
 		rng := rand.New(rand.NewPCG(uint64(total), 15))

@@ -26,8 +26,8 @@ type Problem struct {
 	// bounds and what there is allow; 0 for as many as its declared rates need.
 	Wanted int
 
-	// Grows says that more devices come when they are asked for: with fewer than it is to
-	// have the cluster serves with those that there are, and the plan says how many it lacks.
+	// Grows reports that more devices come when they are asked for: with fewer than it is to
+	// have the cluster serves with those that there are, and the plan states how many it lacks.
 	Grows bool
 }
 
@@ -56,7 +56,7 @@ type Status string
 const (
 	Optimal    Status = Status(plan.Optimal)    // no cluster with fewer devices can serve the declared rates
 	Feasible   Status = Status(plan.Feasible)   // it serves them; LowerBound says how far it may be from the least
-	Infeasible Status = Status(plan.Infeasible) // Reason says why
+	Infeasible Status = Status(plan.Infeasible) // Reason reports why
 )
 
 // Plan is how a cluster is made up.
@@ -78,7 +78,7 @@ type Plan struct {
 	Attainment float64 `json:"attainment"`   // of the pipeline that attains least at the declared rates
 	Work       float64 `json:"work"`         // seconds of devices a second at the batches that the budgets allow
 
-	// CutShort says that the search was ended by its time limit or by who asked: fewer
+	// CutShort reports that the search was ended by its time limit or by who asked: fewer
 	// devices may be enough, and these may bear more.
 	CutShort bool `json:"cut_short,omitempty"`
 
@@ -133,10 +133,10 @@ func (p Plan) Models() (names []string) {
 	return names
 }
 
-// NoPlan says why there is none.
+// NoPlan reports why there is none.
 func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
 
-// EndedEarly says that with more time the search may find another plan.
+// EndedEarly reports that with more time the search may find another plan.
 func (p Plan) EndedEarly() bool { return p.CutShort }
 
 // CostPerHour is what the plan costs, in money per hour.

@@ -165,7 +165,7 @@ func (s *sizer) span(factor float64) time.Duration {
 	return max(s.options.Warmup, time.Duration(float64(s.options.Duration)/factor))
 }
 
-// finish says what the part attains with so many devices, and by which factor all
+// finish reports what the part attains with so many devices, and by which factor all
 // its rates could grow. Where the search is ended and as many devices are known to be
 // enough, it is what the least of these attained, and rates as they are.
 func (s *sizer) finish(devices int, out *Plan) (factor float64, err error) {
@@ -205,7 +205,7 @@ func (s *sizer) maxRateFactor(devices int) (float64, error) {
 	return found.Rate / total, err
 }
 
-// part is what the plan says of it.
+// part is what the plan states of it.
 func (s *sizer) part(name string) SubCluster {
 	p := SubCluster{Name: name, Devices: s.devices}
 	for _, l := range s.loads {
@@ -215,7 +215,7 @@ func (s *sizer) part(name string) SubCluster {
 	return p
 }
 
-// tooFew says what the devices that there are do not suffice for.
+// tooFew reports what the devices that there are do not suffice for.
 func (p *Problem) tooFew(s *sizer, devices int) string {
 	text := fmt.Sprintf("the declared rates need more than the %d devices of %s that the cluster may have", p.most(), p.Hardware.Name)
 	if devices < s.least {

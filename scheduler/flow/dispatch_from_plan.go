@@ -40,7 +40,7 @@ func (n *Node) Below() time.Duration {
 	return n.Keep.Planned - n.Keep.Least
 }
 
-// SetTimes fills in the times that a policy is told of an item at the node: it
+// SetTimes fills in the times that a policy learns of an item at the node: it
 // arrived, and is to be answered, with the request that it is a part of; a
 // deadline of 0 is none. kept is what is kept of the deadline for the modules
 // below.
@@ -139,7 +139,7 @@ func LeastTime(groups []tc.Group) time.Duration {
 	return max(least, 0)
 }
 
-// EarlyStart says when the tc dispatchers of a planned pipeline may start batches
+// EarlyStart reports when the tc dispatchers of a planned pipeline may start batches
 // before they are due; eager false means never. What a plan proves for every
 // request, it proves for even arrivals. Where others are declared, or the proof
 // is about a share of requests, an early start can break no promise.
@@ -180,7 +180,7 @@ type KeptWindows struct {
 	Least, Planned time.Duration
 }
 
-// KeepWindows says what is kept for a module. A policy that cuts batches for the groups
+// KeepWindows reports what is kept for a module. A policy that cuts batches for the groups
 // of the plan sends them off by their windows and gives up what is hopeless: the least that the module needs is kept.
 // What the plan gives it beyond that counts where a request has taken nothing yet,
 // and others take its place (tc.Options.Below). The other policies hold batches

@@ -1,4 +1,4 @@
-// Package flow runs a request through the DAG of its pipeline: it says which
+// Package flow runs a request through the DAG of its pipeline: it reports which
 // items are ready, what is still outstanding, and by when each item is due. The
 // gateway and the simulator drive the same code; the gateway keeps tensors
 // beside it, by the index of an item, and the simulator keeps none.

@@ -172,7 +172,7 @@ func (g *Graph) Node(module string) int {
 	return slices.IndexFunc(g.Nodes, func(n Node) bool { return n.Module == module })
 }
 
-// Single says that the graph is one node that does not scatter: a request is
+// Single reports that the graph is one node that does not scatter: a request is
 // one item.
 func (g *Graph) Single() bool { return len(g.Nodes) == 1 && !g.Nodes[0].Scatter }
 
@@ -183,7 +183,7 @@ type Item struct {
 }
 
 // Request is how far a request has come. The zero value is ready for Begin; one
-// that is over may begin anew and uses its memory again. It must not be copied
+// that is over may begin again and uses its memory again. It must not be copied
 // between Begin and the end.
 type Request struct {
 	graph  *Graph
@@ -298,7 +298,7 @@ func (r *Request) Split(it Item, k int, ready []Item) (first int32, more []Item)
 	return first, ready
 }
 
-// Done says that all outputs are complete.
+// Done reports that all outputs are complete.
 func (r *Request) Done() bool { return r.left == 0 }
 
 // Len is how many items there may be so far: the bound of Index.

@@ -13,7 +13,7 @@ import (
 )
 
 // twin tells by brute force what Request keeps count of: after every step it
-// looks at all modules and all frames anew. A frame is the path to it: the
+// looks at all modules and all frames again. A frame is the path to it: the
 // place of an item in each of the scopes around it. Scopes are those of
 // package pipelines, lists of names.
 type twin struct {
@@ -39,7 +39,7 @@ func (w *twin) frames(scope []string, under []int) (all [][]int, known bool) {
 	return all, known
 }
 
-// complete says that the module has run in all frames below.
+// complete reports that the module has run in all frames below.
 func (w *twin) complete(module string, under []int) bool {
 	all, known := w.frames(w.p.Scope(module), under)
 	return known && !slices.ContainsFunc(all, func(f []int) bool { return !w.done[key(module, f)] })

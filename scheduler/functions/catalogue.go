@@ -214,7 +214,7 @@ func (d demand) timeout(latency float64) float64 { return d.equiv - latency }
 //
 // It is exact: an offer fits when its maximum latency is at most
 // demand.limit(batch), and within one batch size slower is cheaper, so the last
-// step of the frontier below the limit is the cheapest that fits. Frontiers stand in
+// step of the frontier below the limit is the cheapest that fits. Frontiers are in
 // order of their least costs, so the search ends when no later one can win.
 // The paper proves as much for its formulas step by step (Theorems 1 and 2),
 // which billing in steps would break; frontiers allow for that.

@@ -14,7 +14,7 @@ import (
 
 // Measures is what a gateway has seen of a function. Rates look back on the
 // last seconds, From to To; everything else counts since the plan took over, so
-// that money can be compared with what the plan says.
+// that money can be compared with what the plan states.
 type Measures struct {
 	Function     string
 	Generation   int
@@ -58,7 +58,7 @@ type GroupMeasures struct {
 	Charged  float64 // what it asked for those
 	Declared float64 // what they cost by the declared terms
 
-	Estimated int64 // calls whose time the provider did not tell; the gateway's clock stands in
+	Estimated int64 // calls whose time the provider did not tell; the gateway's clock is in
 }
 
 // Violations is the share of an application's ended requests that have no
@@ -167,7 +167,7 @@ const (
 	billCalls = 20
 )
 
-// Misbilled says that the provider asks for something else than the declared terms
+// Misbilled reports that the provider asks for something else than the declared terms
 // make of its times; empty where it does not, or does not say.
 func (g GroupMeasures) Misbilled() string {
 	off := math.Abs(g.Charged - g.Declared)

@@ -21,7 +21,7 @@ const (
 	Infeasible Status = "infeasible" // no plan; Reason says why
 )
 
-// Plan says which applications of a function share a batch, and what runs it.
+// Plan reports which applications of a function share a batch, and what runs it.
 type Plan struct {
 	Function       string        `json:"function"`
 	Policy         string        `json:"policy"`
@@ -148,10 +148,10 @@ func (p Plan) Models() (names []string) {
 	return names
 }
 
-// NoPlan says why there is none.
+// NoPlan reports why there is none.
 func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
 
-// EndedEarly says that with more time the search may find another plan.
+// EndedEarly reports that with more time the search may find another plan.
 func (p Plan) EndedEarly() bool { return p.CutShort }
 
 // MadeBy is the policy, and the cost model where there are several.
@@ -179,7 +179,7 @@ func (p Plan) Describe() string {
 	return b.String()
 }
 
-// cold says who meets cold starts.
+// cold reports who meets cold starts.
 func (p Plan) cold() string {
 	if p.Prepared {
 		return fmt.Sprintf("instances are started for all but %s of calls", quantity.Percent(1-warmShare))

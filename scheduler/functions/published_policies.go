@@ -163,7 +163,7 @@ const (
 	// mbsSteps are the functions that are tried for a group: one to begin with,
 	// and ten by Bayesian optimisation, as in the authors' program.
 	mbsSteps = 11
-	// mbsDrawn is among how many functions, drawn anew at every step, the most
+	// mbsDrawn is among how many functions, drawn again at every step, the most
 	// promising is sought: the improvement to expect is maximised over a sample.
 	mbsDrawn = 128
 	// mbsLength is the distance, in the unit cube, over which costs hang together.

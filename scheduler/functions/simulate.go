@@ -109,7 +109,7 @@ func (p Plan) Dispatch() grouped.Options {
 	return o
 }
 
-// dispatcher says how to make the dispatcher. Plans of policy batch promise more than
+// dispatcher reports how to make the dispatcher. Plans of policy batch promise more than
 // their functions keep; there the average latency stands in for the longest, so
 // that requests run and are late, as they would be.
 func (p Plan) dispatcher() factory.Spec {

@@ -62,7 +62,7 @@ func TestSimulateAgainstTheModel(t *testing.T) {
 }
 
 // TestSimulateOfBatch: taking the average latency for the longest misses
-// objectives, which the plan says and the simulation shows.
+// objectives, which the plan states and the simulation shows.
 func TestSimulateOfBatch(t *testing.T) {
 	p := ask(0.5, 5, 0.6, 10, 0.75, 20)
 	plan, err := Solve(p, Options{Policy: PolicyBatch})

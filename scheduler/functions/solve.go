@@ -117,7 +117,7 @@ func (s *planner) solve(policy string) Plan {
 	return out
 }
 
-// cluster provisions applications that stand in order of their objectives.
+// cluster provisions applications that are in order of their objectives.
 func (s *planner) cluster(members []app) cluster {
 	g := cluster{members: members, demand: fold(members)}
 	g.offer = s.catalogue.best(g.demand)

@@ -187,7 +187,7 @@ func (r *ClusterRequest) runs(s *Slot, d Device) bool {
 	return slices.ContainsFunc(r.Actual, func(a Slot) bool { return a.content() == content })
 }
 
-// misfit says why a part finds too few devices.
+// misfit reports why a part finds too few devices.
 func (r *ClusterRequest) misfit(k int, s *Slot, missing int, taken map[place]bool) error {
 	part := &r.Cluster.Parts[k]
 	kind, small, free := 0, 0, 0

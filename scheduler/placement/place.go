@@ -298,7 +298,7 @@ func (p *packing) carries(r *Request, it item, at int, hosts []bool) int {
 	return 1
 }
 
-// explain says why an item found no device, and what rate would fit.
+// explain reports why an item found no device, and what rate would fit.
 func (r *Request) explain(it item, bound float64) *MisfitError {
 	e := &MisfitError{Module: it.module, Hardware: it.config.Hardware}
 	kind := fmt.Sprintf("devices of hardware %s", it.config.Hardware)

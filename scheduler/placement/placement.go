@@ -50,11 +50,11 @@ type Slot struct {
 
 	AtOnce int `json:",omitempty"` // batches that every Period releases; 0 is one
 
-	// Bursts says that its batches need not come one Period apart: nobody who shares the
+	// Bursts reports that its batches need not come one Period apart: nobody who shares the
 	// device can prove anything for single requests.
 	Bursts bool `json:",omitempty"`
 
-	// Rides says that the executor runs beside another of its pipeline and does
+	// Rides reports that the executor runs beside another of its pipeline and does
 	// not wait for the device's turn (see plan.Group).
 	Rides bool `json:",omitempty"`
 }
@@ -81,8 +81,8 @@ func EmulatedBy(slots []Slot) (modules []string) {
 type Deployment struct {
 	Generation int
 
-	// Life is higher for a service that was deleted and applied anew, whose generations
-	// begin anew, too. 0 is of control roles that did not count them.
+	// Life is higher for a service that was deleted and applied again, whose generations
+	// begin again, too. 0 is of control roles that did not count them.
 	Life int `json:",omitempty"`
 
 	// Pipeline runs on the slots. A pool is run as the pipeline that package pool
@@ -169,7 +169,7 @@ type Request struct {
 
 	// Start numbers what is to be started. One number is given to one placement only,
 	// over all lives of a service: executors of the same content that were started
-	// before, and may not have gone yet, are told apart by it. 0 names by content alone.
+	// before, and may not have gone yet, are distinguished by it. 0 names by content alone.
 	Start int
 
 	// MaxShare bounds the utilisation of every device, above 0 and at most 1.
@@ -193,7 +193,7 @@ type Placement struct {
 	Slots []Slot // by module in the plan's order, then by group, host and device
 	Loads []Load // of every device of the request, in its order
 
-	// Proven says that the devices run what the plan proves: groups together
+	// Proven reports that the devices run what the plan proves: groups together
 	// that share a device, and nothing beside them that could make them late.
 	Proven bool
 }
@@ -205,7 +205,7 @@ type Load struct {
 	Memory int64   // bytes in use as far as known
 }
 
-// MisfitError says which module does not fit onto the devices.
+// MisfitError reports which module does not fit onto the devices.
 type MisfitError struct {
 	Module   string
 	Hardware string

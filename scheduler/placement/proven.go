@@ -22,7 +22,7 @@ type unit struct {
 	tasks []planning.Task
 	share float64
 
-	// alone says that batches run side by side, where the profile knows nothing of what
+	// alone reports that batches run side by side, where the profile knows nothing of what
 	// others do to them, or in bursts that leave nothing to count on: the device is for these
 	// executors only.
 	alone bool
@@ -31,12 +31,12 @@ type unit struct {
 	partners []plan.Task
 }
 
-// ofDevices says that the plan counts whole devices.
+// ofDevices reports that the plan counts whole devices.
 func (r *Request) ofDevices() bool {
 	return r.Plan.CostModel == plan.CostWhole || r.Plan.CostModel == plan.CostShared
 }
 
-// bursts says that batches need not come one period apart: requests are not proven one by
+// bursts reports that batches need not come one period apart: requests are not proven one by
 // one, or come otherwise than the proof has them.
 func (r *Request) bursts() bool {
 	return r.Plan.Proof != plan.EveryRequest || r.Pipeline.Arrivals != "" && r.Pipeline.Arrivals != pipelines.ArrivalsEven

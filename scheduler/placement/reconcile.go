@@ -40,7 +40,7 @@ func Reconcile(desired, actual []Slot) Changes {
 	return c
 }
 
-// Empty says that nothing is to be started or stopped.
+// Empty reports that nothing is to be started or stopped.
 func (c Changes) Empty() bool { return len(c.Start) == 0 && len(c.Stop) == 0 }
 
 // Describe writes one line a slot: + to start, = to keep, - to stop.
@@ -81,7 +81,7 @@ func (p Placement) Describe() string {
 	return b.String()
 }
 
-// Identity says when a module stays the same from one deployment to the next, so
+// Identity reports when a module stays the same from one deployment to the next, so
 // that waiting items of the one may run on executors of the other.
 func Identity(d *Deployment, module string) string {
 	if d.Function != nil {

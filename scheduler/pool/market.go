@@ -31,7 +31,7 @@ type market struct {
 	how    pipelines.Matching
 }
 
-// newMarket prepares the problem; it is an error that stands in the way of any
+// newMarket prepares the problem; it is an error that is in the way of any
 // plan.
 func newMarket(p Problem) (*market, error) {
 	m := &market{slo: p.Pool.SLO, budget: p.Pool.Budget, base: -1, how: p.Pool.Matching}

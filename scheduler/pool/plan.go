@@ -59,7 +59,7 @@ func makers() []maker {
 // what exact finds take long.
 func compared() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
 
-// Status says how good a plan is known to be.
+// Status reports how good a plan is known to be.
 type Status string
 
 // The statuses.
@@ -211,7 +211,7 @@ func newSolver(p Problem, o Options) (*solver, error) {
 	return &solver{market: m, options: o, mix: p.Pool.Mix(), arrivals: how, search: DefaultTrialSearch()}, nil
 }
 
-// stopped says that the search must end with what it has.
+// stopped reports that the search must end with what it has.
 func (s *solver) stopped() bool { return s.options.Stop != nil && s.options.Stop() }
 
 // draw draws the queries: so many that the pool serves them for a long time
@@ -276,7 +276,7 @@ type Problem struct {
 	Hardware []pipelines.Hardware
 }
 
-// check finds what stands in the way of any plan; validation reports the same
+// check finds what is in the way of any plan; validation reports the same
 // at its place in the files.
 func (m *market) check(p pipelines.Pool) error {
 	switch {
@@ -308,10 +308,10 @@ func (p Plan) Of() (kind pipelines.Kind, name string) { return pipelines.KindPoo
 // Models are the names that requests give.
 func (p Plan) Models() []string { return []string{p.Pool} }
 
-// NoPlan says why there is none.
+// NoPlan reports why there is none.
 func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
 
-// EndedEarly says that with more time the search may find another plan.
+// EndedEarly reports that with more time the search may find another plan.
 func (p Plan) EndedEarly() bool { return false }
 
 // CostPerHour is what the plan costs, in money per hour.

@@ -79,7 +79,7 @@ func made(spec factory.Spec) dispatch.Policy {
 	return policy
 }
 
-// matching says how to make the dispatch policy, with the profiles and what seconds
+// matching reports how to make the dispatch policy, with the profiles and what seconds
 // are worth in the configuration.
 func (s *solver) matching(counts []int) factory.Spec {
 	var types []matching.InstanceType

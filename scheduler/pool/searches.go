@@ -32,7 +32,7 @@ func (s *solver) newSearch(all []configuration) *Search {
 	return &Search{Rand: rand.New(rand.NewPCG(s.options.Seed, 3)), solver: s, left: slices.Clone(all), most: most, known: map[string]float64{}}
 }
 
-// Done says that enough was found, or nothing is left to evaluate, or nothing may be.
+// Done reports that enough was found, or nothing is left to evaluate, or nothing may be.
 func (h *Search) Done() bool {
 	enough := h.enough > 0 && len(h.tried) > 0 && h.tried[h.best].rate >= h.enough
 	return enough || len(h.left) == 0 || len(h.tried) >= h.most || h.err != nil || len(h.tried) > 0 && h.stopped()

@@ -166,7 +166,7 @@ func runTrial(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64,
 	return r, nil
 }
 
-// TrialSearch says what a sustained rate is and how closely to look for it.
+// TrialSearch reports what a sustained rate is and how closely to look for it.
 type TrialSearch struct {
 	Attainment float64 // share of queries to serve within the SLO
 	Tolerance  float64 // relative width at which the search ends
@@ -191,7 +191,7 @@ func (s TrialSearch) Sustains(p TrialPool, policy dispatch.Policy, load TrialLoa
 
 // Goodput is the highest rate at which the policy reaches the attainment, found
 // by bisection below a rate that cannot be sustained; make builds the policy
-// anew for each run. It takes attainment to fall as the rate rises; where it
+// again for each run. It takes attainment to fall as the rate rises; where it
 // does not quite, the result is a rate that is sustained all the same.
 func (s TrialSearch) Goodput(p TrialPool, make func() dispatch.Policy, load TrialLoad, above float64) (float64, error) {
 	return s.GoodputBetween(p, make, load, 0, above)

@@ -79,7 +79,7 @@ type trial struct {
 	holds bool
 }
 
-// halted says that the search must end with what it has.
+// halted reports that the search must end with what it has.
 func (s *sizer) halted() bool {
 	if s.options.Stop != nil && s.options.Stop() || s.end > 0 && watch(s.options) >= s.end {
 		s.cut = true
@@ -147,7 +147,7 @@ func (s *sizer) solve() (plan.Plan, error) {
 // search leaves the cheapest plan that holds, of those that are not out, as the best.
 func (s *sizer) search() {
 	if s.dear(&s.base) || s.meets(&s.base) {
-		return // what bears random arrivals costs no less than what bears even ones
+		return // what can carry random arrivals costs no less than what can carry even ones
 	}
 	if s.splits == nil {
 		s.split()

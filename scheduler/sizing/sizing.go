@@ -5,7 +5,7 @@
 // simulated with the dispatcher that will serve it, and capacity is added until
 // the simulation attains what is asked for, with 99 % confidence: plans are made
 // for more than the rate that comes, and with budgets that leave time to wait for
-// a device. The cheapest that attains the target is the result, and says what it
+// a device. The cheapest that attains the target is the result, and reports what it
 // is expected to attain.
 //
 // It also says what the headroom of a plan costs: the difference to a plan
@@ -30,9 +30,9 @@ type Options struct {
 
 // Solve plans one pipeline for the arrivals that it declares. Even ones are
 // policies.Solve's. For others the plan is simulated, with the dispatcher that will
-// serve it, and says what share of requests it is expected to answer in time;
+// serve it, and reports what share of requests it is expected to answer in time;
 // capacity is added until the attainment is reached that the pipeline declares
-// (see size). Where the plan keeps headroom it says what that costs:
+// (see size). Where the plan keeps headroom it reports what that costs:
 // the difference to a plan without, both for even arrivals. On hardware that is
 // taken back it has the machines to spare that its attainment needs.
 func Solve(p plan.Problem, o Options) plan.Plan { return addSpares(p, o, solve(p, o)) }

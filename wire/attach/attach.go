@@ -27,7 +27,7 @@
 //
 // Where the dispatcher says that a part will not come, or none has come for AssemblyPatience,
 // the others run without it; a part that comes later is answered as "unavailable",
-// upon which its gateway queues its items anew. Parts that a replaced dispatcher has
+// upon which its gateway queues its items again. Parts that a replaced dispatcher has
 // ordered are answered in the same way.
 //
 // # Over TCP
@@ -126,12 +126,12 @@ type Batch struct {
 	Items  [][]wire.Tensor
 	Part   Part
 
-	// Apart says that one of the requests may have cost an engine: each is computed by
+	// Apart reports that one of the requests may have cost an engine: each is computed by
 	// itself, so that the others have their answers.
 	Apart bool
 }
 
-// Part says that a Batch is one of so many Parts of a batch that a dispatcher of this
+// Part reports that a Batch is one of so many Parts of a batch that a dispatcher of this
 // Epoch has started under that number. Parts is 0 where it is a batch of its own. One
 // without items has no Result.
 type Part struct {
@@ -143,10 +143,10 @@ type Part struct {
 // order of a dispatcher that has been replaced, are not computed any more.
 type Owner struct{ Epoch uint64 }
 
-// Skip says that a part will not come, because its gateway is gone.
+// Skip reports that a part will not come, because its gateway is gone.
 type Skip struct{ Part }
 
-// Done says that a batch has ended, with whatever parts have come; Failed is the
+// Done reports that a batch has ended, with whatever parts have come; Failed is the
 // number of items without an answer.
 type Done struct {
 	Epoch, Batch    uint64
@@ -169,8 +169,8 @@ type Result struct {
 	Waited  time.Duration // in the executor, for the device
 	Compute time.Duration // in the engine
 
-	// Away says that the place in which the batch ran takes no other until the
-	// executor says Ready, because its engine must be loaded anew.
+	// Away reports that the place in which the batch ran takes no other until the
+	// executor says Ready, because its engine must be loaded again.
 	Away bool
 
 	// Untouched says, with Err, that the executor has not begun: the requests may be
@@ -182,10 +182,10 @@ type Result struct {
 	Behind int
 }
 
-// Ready says that an engine is back.
+// Ready reports that an engine is back.
 type Ready struct{}
 
-// Soon says that a batch is about to end, and that the place in which it runs takes
+// Soon reports that a batch is about to end, and that the place in which it runs takes
 // the next one already: it begins at once when that has ended.
 type Soon struct {
 	ID      uint64

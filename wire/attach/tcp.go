@@ -49,7 +49,7 @@ func (o TCPOptions) maxMessage() int {
 }
 
 // open has frames travel over a connection, of which a server writes none before Release.
-// While one side reads what is large it says that it lives.
+// While one side reads what is large it reports that it lives.
 func (o TCPOptions) open(c net.Conn, server bool) *stream.Conn {
 	var conn *stream.Conn
 	lives, _ := appendMessage(nil, &Message{Pong: &Ping{}})
@@ -192,7 +192,7 @@ func (s *server) serve(life context.Context, raw net.Conn) {
 	executor.finish("", linger)
 }
 
-// welcome says why an executor may not attach.
+// welcome reports why an executor may not attach.
 func (s *server) welcome(token string, c net.Conn) error {
 	if !s.callers.AdmitsPeer(token, c) {
 		return errors.New(s.callers.Refusal("the gateway"))
@@ -242,7 +242,7 @@ func frame(kind byte, text string) []byte {
 	return append(append(stream.AppendLength(nil, 1+len(text)), kind), text...)
 }
 
-// Refusal is what an executor is told that is not listened to; its Recv returns why.
+// Refusal is what an executor learns that is not listened to; its Recv returns why.
 func Refusal(why string) []byte { return append(preamble[:], frame(kindEnd, why)...) }
 
 // greeted reads the preamble of the other side, who is named.

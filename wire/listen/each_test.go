@@ -22,7 +22,7 @@ func (l *failing) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestEach: accepting goes on after failures, ends with life, and says why it ended before.
+// TestEach: accepting goes on after failures, ends with life, and reports why it ended before.
 func TestEach(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

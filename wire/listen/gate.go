@@ -105,7 +105,7 @@ type gatedConn struct {
 	waits atomic.Bool // what is read is for later, see wait
 }
 
-// wait says that what the connection has brought waits for others from now on, or no more.
+// wait reports that what the connection has brought waits for others from now on, or no more.
 // Meanwhile a server reads whether its client is still there, which takes no turn.
 func (c *gatedConn) wait(begin bool) {
 	if c == nil {

@@ -100,7 +100,7 @@ func withCaller(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }
 
-// Begin says that a request, which was read to its end, is worked on by others until End.
+// Begin reports that a request, which was read to its end, is worked on by others until End.
 // hungUp is called when its caller is gone: net/http itself does not see that once anything
 // has come behind the request, be it an empty line.
 func (c Caller) Begin(r *http.Request, hungUp func()) {

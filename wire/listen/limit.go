@@ -163,7 +163,7 @@ func PlaceOf(c net.Conn) *Place {
 	return p
 }
 
-// Prove says that the caller has proven who it is: its connection is never closed to make
+// Prove reports that the caller has proven who it is: its connection is never closed to make
 // room for others.
 func (p *Place) Prove() {
 	if p == nil || p.own.Swap(true) {
@@ -177,7 +177,7 @@ func (p *Place) Prove() {
 // Proven reports whether Prove was called.
 func (p *Place) Proven() bool { return p != nil && p.own.Load() }
 
-// Begin says that a request, which was read to its end, is worked on, until End.
+// Begin reports that a request, which was read to its end, is worked on, until End.
 func (p *Place) Begin() {
 	if p != nil {
 		p.busy.Add(1)
@@ -231,7 +231,7 @@ func (p *Place) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// heard says that what was read has led to something.
+// heard reports that what was read has led to something.
 func (p *Place) heard() {
 	if p.unheard.Load() == 0 {
 		return
@@ -241,7 +241,7 @@ func (p *Place) heard() {
 	}
 }
 
-// serve says that so many more handlers work on requests, which what is read is for.
+// serve reports that so many more handlers work on requests, which what is read is for.
 func (p *Place) serve(more int64) {
 	if p != nil {
 		p.serving.Add(more)

@@ -119,14 +119,14 @@ func ServeEach(life context.Context, l net.Listener, serve func(net.Conn)) error
 	}
 }
 
-// BusyError says that another program has the port.
+// BusyError reports that another program has the port.
 type BusyError struct {
 	Address string // HOST:PORT, as it was asked for
 	Flag    string // by which people choose it, such as --http; empty where that is not known
 	Err     error
 }
 
-// Error says what to do.
+// Error reports what to do.
 func (e *BusyError) Error() string {
 	host, port, _ := net.SplitHostPort(e.Address)
 	choose := "choose another port (0"
@@ -139,8 +139,8 @@ func (e *BusyError) Error() string {
 // Unwrap gives the system's error.
 func (e *BusyError) Unwrap() error { return e.Err }
 
-// Free says which of the addresses another program has, before anything is started that
-// takes a while. What else may be wrong is told when they are opened; empty ones are left out.
+// Free reports which of the addresses another program has, before anything is started that
+// takes a while. What else may be wrong learns when they are opened; empty ones are left out.
 func Free(addresses ...string) error {
 	for _, address := range addresses {
 		if address == "" {

@@ -24,7 +24,7 @@ const helloTime = 5 * time.Second
 // connection is given up.
 const maxBacklog = 64 << 20
 
-// peerError says that the other side is not what the address should lead to.
+// peerError reports that the other side is not what the address should lead to.
 type peerError struct {
 	Address string
 	Reason  string
@@ -32,7 +32,7 @@ type peerError struct {
 
 func (e *peerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
 
-// Refusal is what a gateway is told that is not listened to; its Open returns why.
+// Refusal is what a gateway learns that is not listened to; its Open returns why.
 func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail, Text: []byte(why)}) }
 
 // Conn is one connection after both sides have said who they are. Send may be called
@@ -164,7 +164,7 @@ func (q *Conn) SendLater(m *Message) {
 	q.conn.SendLater(Append(room[:0], m))
 }
 
-// Doubtful says that the other side was asked whether it lives and has not answered at
+// Doubtful reports that the other side was asked whether it lives and has not answered at
 // once. What is expected of it should not be waited for.
 func (q *Conn) Doubtful() bool { return q.asked.Load() >= doubtful }
 

@@ -1,7 +1,7 @@
 // Package queue is the protocol between a gateway and a dispatcher: what waits, what
 // starts, what is given up. No tensor travels here.
 //
-// The gateway opens a connection and both sides say Hello. Then it says which
+// The gateway opens a connection and both sides say Hello. Then it reports which
 // deployments it serves (Install) and, for every item of a request that is ready at a
 // module, Arrive. The dispatcher answers, in its own time and order, with Start for
 // the items that begin together on an executor, or Drop. What the gateway calls an
@@ -12,7 +12,7 @@
 // A message is a frame of package stream: a byte for its kind, and its fields as varints,
 // or as bytes with their length before them. Before the first frame either side sends the
 // preamble, with the version of the protocol, by which a peer that speaks something else
-// is told apart.
+// is distinguished.
 //
 // Package attach has the messages of protobuf in the same frames: a few for every batch, with
 // tensors beside which they cost nothing. A dispatcher gets and sends several for every item.

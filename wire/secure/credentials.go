@@ -40,7 +40,7 @@ type Credentials struct {
 	Plain    bool      // the network is trusted: tokens may travel without TLS
 }
 
-// MayListen says why a port that other hosts can reach must not be opened; the
+// MayListen reports why a port that other hosts can reach must not be opened; the
 // address is HOST:PORT.
 func (c Credentials) MayListen(address string) error {
 	host, port, err := net.SplitHostPort(address)
@@ -58,7 +58,7 @@ func (c Credentials) MayListen(address string) error {
 	return nil
 }
 
-// MaySend says why the token must not be sent to a host.
+// MaySend reports why the token must not be sent to a host.
 func (c Credentials) MaySend(host string, overTLS bool) error {
 	if c.Token == "" || overTLS || c.Plain || Loopback(host) {
 		return nil
@@ -100,7 +100,7 @@ func (c Credentials) Watch(ctx context.Context, tell func(line string)) {
 	}
 }
 
-// Loopback says that only this machine reaches the host. An empty host means
+// Loopback reports that only this machine reaches the host. An empty host means
 // all interfaces.
 func Loopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
@@ -133,7 +133,7 @@ func (g Guard) For(s Scope) Guard {
 
 func digest(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
 
-// Open says that everybody may come in.
+// Open reports that everybody may come in.
 func (g Guard) Open() bool { return !g.asksToken && g.tokens == nil && !g.asksCertificate }
 
 // Admits reports whether the caller may come in, from the headers "authorization" that
@@ -171,7 +171,7 @@ func (g Guard) Tenant(authorization []string) *wire.Tenant {
 	return nil
 }
 
-// Refusal is what a caller is told that may not come in; owner is who says it.
+// Refusal is what a caller learns that may not come in; owner is who says it.
 func (g Guard) Refusal(owner string) string {
 	asksToken := g.asksToken || g.tokens != nil
 	if g.tokens != nil && g.scope != "" {

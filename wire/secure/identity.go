@@ -22,7 +22,7 @@ type Files struct {
 	CA   string // certificates of whom to believe
 }
 
-// None says that there are no files.
+// None reports that there are no files.
 func (f Files) None() bool { return f == Files{} }
 
 // lookEvery is how often files are looked at for changes, at most.
@@ -131,7 +131,7 @@ func (i *Identity) Failed() error {
 	return i.expired(i.cert, time.Now())
 }
 
-// expired says that the time of a certificate is over; nil for none.
+// expired reports that the time of a certificate is over; nil for none.
 func (i *Identity) expired(cert *tls.Certificate, now time.Time) error {
 	if cert == nil || !now.After(cert.Leaf.NotAfter) {
 		return nil
@@ -139,7 +139,7 @@ func (i *Identity) expired(cert *tls.Certificate, now time.Time) error {
 	return fmt.Errorf("secure: --tls-cert %s has expired on %s; replace it with a new one", i.files.Cert, cert.Leaf.NotAfter.UTC().Format(time.DateTime))
 }
 
-// AsksCallers says that callers can prove themselves with certificates of the CA.
+// AsksCallers reports that callers can prove themselves with certificates of the CA.
 func (i *Identity) AsksCallers() bool { return i != nil && i.files.CA != "" }
 
 // protocols are those of HTTP and gRPC.

@@ -27,7 +27,7 @@ func serve(t *testing.T, c secure.Credentials) string {
 	return l.Addr().String()
 }
 
-// ask gives what the server says to who dials anew.
+// ask gives what the server says to who dials again.
 func ask(t *testing.T, i *secure.Identity, url, token string) (string, error) {
 	transport := i.Transport(&http.Transport{DisableKeepAlives: true})
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -42,7 +42,7 @@ const least, most = 1e-3, 1e6
 // scopes lists them for messages.
 const scopes = "infer, infer:SERVICE, read, apply, join"
 
-// covers says that a scope includes another.
+// covers reports that a scope includes another.
 func (s Scope) covers(asked Scope) bool {
 	return s == asked || s == Infer && strings.HasPrefix(string(asked), string(Infer)+":")
 }

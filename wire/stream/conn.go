@@ -24,11 +24,11 @@ type ConnOptions struct {
 	// connection is given up with errBehind; 0 bounds nothing.
 	Backlog int
 
-	// Corked says that what is sent while several messages are handled that have come
+	// Corked reports that what is sent while several messages are handled that have come
 	// together goes together, too.
 	Corked bool
 
-	// Held says that nothing is written before Release.
+	// Held reports that nothing is written before Release.
 	Held bool
 
 	// Reading is called time and again while a large frame is read, so that its sender can
@@ -36,7 +36,7 @@ type ConnOptions struct {
 	Reading func()
 }
 
-// errBehind says that the other side has not read for too long.
+// errBehind reports that the other side has not read for too long.
 var errBehind = errors.New("the other side does not keep up: too much waits for it")
 
 // AtLatest is when a frame goes that waits for another to go with.
@@ -231,7 +231,7 @@ func (q *Conn) flush() {
 	q.rest()
 }
 
-// mayWrite says that the connection stands, or has been closed in good order. The lock is
+// mayWrite reports that the connection stands, or has been closed in good order. The lock is
 // held.
 func (q *Conn) mayWrite() bool { return !q.broken && (q.ended == nil || q.ended == io.EOF) }
 

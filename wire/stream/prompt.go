@@ -131,7 +131,7 @@ func (p *prompt) catchUp() {
 	p.written.Broadcast()
 }
 
-// busy says that something is behind.
+// busy reports that something is behind.
 func (p *prompt) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -48,7 +48,7 @@ const DrainTime = 200 * time.Millisecond
 // methods are how the requests of clients begin.
 var methods = []string{"GET ", "POST", "HEAD", "PUT ", "PRI "}
 
-// FromClient says that what came first, four bytes of it at least, begins a request of
+// FromClient reports that what came first, four bytes of it at least, begins a request of
 // HTTP.
 func FromClient(first []byte) bool { return slices.Contains(methods, string(first[:4])) }
 

@@ -39,7 +39,7 @@ import (
 // Status is a service at one moment; Describe prints it.
 type Status = workflows.Status
 
-// ErrNotFound says that no such service runs.
+// ErrNotFound reports that no such service runs.
 var ErrNotFound = errors.New("nothing of that name runs; harpagon status lists what does")
 
 // Options configures a Control.
@@ -48,7 +48,7 @@ type Options struct {
 	By       string             // who asks, for the history; empty means USER@HOST of this process
 	Poll     time.Duration      // pace of WaitServing; 0 means DefaultPoll
 
-	// Hindrance says why answers may be long in coming, such as a disk of the server that is
+	// Hindrance reports why answers may be long in coming, such as a disk of the server that is
 	// full. It is asked while one is waited for, which then ends; nil knows of nothing.
 	Hindrance func() error
 }
@@ -133,7 +133,7 @@ func (c *Control) Rollback(ctx context.Context, service string, r workflows.Roll
 	return c.update(ctx, service, workflows.UpdateRollback, r)
 }
 
-// Profile measures the modules of a pipeline anew, those without a profile on
+// Profile measures the modules of a pipeline again, those without a profile on
 // file, and plans with what comes out.
 func (c *Control) Profile(ctx context.Context, service, why string) (workflows.ChangeReply, error) {
 	return c.update(ctx, service, workflows.UpdateProfile, why)
@@ -163,7 +163,7 @@ func (c *Control) Delete(ctx context.Context, service, why string) (scheduler.Ki
 	return kind, err
 }
 
-// Status tells how a service is. The error is ErrNotFound when it does not run.
+// Status reports how a service is. The error is ErrNotFound when it does not run.
 func (c *Control) Status(ctx context.Context, service string) (s Status, err error) {
 	err = c.with(ctx, service, func(id string) error {
 		value, err := c.client.QueryWorkflow(ctx, id, "", workflows.QueryStatus)
@@ -297,7 +297,7 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 	}
 }
 
-// FailedError says why a change was not carried out.
+// FailedError reports why a change was not carried out.
 type FailedError struct {
 	Kind    scheduler.Kind
 	Service string
@@ -359,7 +359,7 @@ func (c *Control) Own(ctx context.Context, claim activities.OwnClaim) (activitie
 	return activities.UpdateFleet(ctx, c.client, activities.FleetOwn, claim)
 }
 
-// Join makes a host part of the fleet, or tells of its devices anew. The
+// Join makes a host part of the fleet, or describes its devices again. The
 // host's worker must be polling activities.HostQueue(name), because the fleet
 // holds the host by an activity there.
 func (c *Control) Join(ctx context.Context, host activities.HostInfo) (activities.FleetView, error) {
@@ -370,24 +370,24 @@ func (c *Control) Join(ctx context.Context, host activities.HostInfo) (activitie
 	return view, nil
 }
 
-// Leave says that a host is about to go, so that services move what they run there.
+// Leave reports that a host is about to go, so that services move what they run there.
 func (c *Control) Leave(ctx context.Context, host string) (activities.FleetView, error) {
 	return activities.UpdateFleet(ctx, c.client, activities.FleetLeave, host)
 }
 
-// Doubt says that no executor of a host can be reached any more, so that the fleet asks
+// Doubt reports that no executor of a host can be reached any more, so that the fleet asks
 // whether it is there.
 func (c *Control) Doubt(ctx context.Context, host string) error {
 	return c.client.SignalWorkflow(ctx, activities.FleetID, "", activities.FleetDoubt, host)
 }
 
-// Fleet tells which hosts and devices there are and who uses them; an empty
+// Fleet reports which hosts and devices there are and who uses them; an empty
 // view when no host has ever joined.
 func (c *Control) Fleet(ctx context.Context) (activities.FleetView, error) {
 	return activities.ViewFleet(ctx, c.client)
 }
 
-// Provisioners tells how those that make hosts are doing, as of their last heartbeats; of
+// Provisioners reports how those that make hosts are doing, as of their last heartbeats; of
 // one that has said nothing yet, what it could make.
 func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (all []autoscale.HostsStatus, err error) {
 	for _, m := range activities.OfKind(view.Members, activities.KindProvisioner) {
@@ -403,7 +403,7 @@ func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (
 	return all, nil
 }
 
-// Devices tells how the devices of all hosts are doing, as of the hosts' last
+// Devices reports how the devices of all hosts are doing, as of the hosts' last
 // heartbeats; of a host that has not said so yet, only what it offers.
 func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 	view, err := c.Fleet(ctx)

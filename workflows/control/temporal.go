@@ -131,7 +131,7 @@ func Explain(err error) error {
 	return err
 }
 
-// late says that an answer has not come in time; what was asked for may have been done. A
+// late reports that an answer has not come in time; what was asked for may have been done. A
 // workflow is not ready while what it did last is tried again, as after a worker was killed.
 func late(err error) bool {
 	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*serviceerror.WorkflowNotReady)) ||
@@ -145,7 +145,7 @@ func (c *Control) hindrance() error {
 	return c.options.Hindrance()
 }
 
-// OldError says that workflows of an older program run, from before there was
+// OldError reports that workflows of an older program run, from before there was
 // one type for services of all kinds. This program cannot go on with them.
 type OldError struct {
 	IDs []string

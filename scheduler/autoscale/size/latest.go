@@ -29,7 +29,7 @@ type Latest struct {
 // Span is how long that was.
 func (l Latest) Span() time.Duration { return l.To.Sub(l.From) }
 
-// Lossy says that so many are lost that it cannot wait: more than a tenth of those that ended,
+// Lossy reports that so many are lost that it cannot wait: more than a tenth of those that ended,
 // which a load that doubles exceeds at once.
 func (c Counts) Lossy() bool { return 10*c.Lost > c.Ended }
 
@@ -40,7 +40,7 @@ const (
 	someLost = 3 // requests, before that tells something
 )
 
-// Reports says when what was counted of a service is told: at a steady pace, and at once when
+// Reports reports when what was counted of a service is told: at a steady pace, and at once when
 // requests begin to be lost. While they are, it is told again soon, after twice as long each
 // time.
 type Reports struct {
@@ -56,11 +56,11 @@ type counted struct {
 	Counts
 }
 
-// Look takes what was counted so far. Where it is time to tell, it says what came in the
+// Look takes what was counted so far. Where it is time to tell, it reports what came in the
 // end: since the last report, or since the last look where the loss began after that.
 func (r *Reports) Look(now time.Time, so Counts) (Latest, bool) {
 	seen := counted{now, so}
-	if r.told.at.IsZero() || so.Arrived < r.told.Arrived || so.Ended < r.told.Ended { // counted anew
+	if r.told.at.IsZero() || so.Arrived < r.told.Arrived || so.Ended < r.told.Ended { // counted again
 		r.looked, r.told, r.wait, r.lossy = seen, seen, r.Every, false
 		return Latest{}, false
 	}

@@ -4,7 +4,7 @@
 //
 // # Models of clusters
 //
-// SharedModels says how the requests of a cluster are told apart: every module of
+// SharedModels reports how the requests of a cluster are distinguished: every module of
 // every pipeline is a class of its own to the one policy that dispatches them. The
 // simulator and whoever serves make them by the same call, so that what is simulated
 // is what runs.
@@ -28,7 +28,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
-// Spec says which policy to make and from what. One of its fields is set. It is plain data and
+// Spec reports which policy to make and from what. One of its fields is set. It is plain data and
 // survives JSON.
 type Spec struct {
 	TC       *tc.Options         `json:",omitempty"`
@@ -39,7 +39,7 @@ type Spec struct {
 	Module   *Module             `json:",omitempty"` // of a policy that is made from the module itself
 }
 
-// Groups says that the policy cuts batches for the groups of a plan.
+// Groups reports that the policy cuts batches for the groups of a plan.
 func (s Spec) Groups() bool { return s.TC != nil || s.Turns != nil || s.Module != nil }
 
 // Shared is a policy of a cluster: any device runs any model.
@@ -59,7 +59,7 @@ type Policy struct {
 	// Cluster makes one that runs any model on any executor. It serves clusters, too.
 	Cluster func(shared.Options) (dispatch.Policy, error)
 
-	// spec says what to make it from, where that is not the module itself.
+	// spec reports what to make it from, where that is not the module itself.
 	spec func(m Module, variants []string) Spec
 }
 
@@ -79,7 +79,7 @@ func table() []Policy {
 // Policies are those that a program brings beside the ones of this project; nil for none.
 type Policies []Policy
 
-// Check says what is wrong with them.
+// Check reports what is wrong with them.
 func (own Policies) Check() error {
 	for i, p := range own {
 		switch {
@@ -94,7 +94,7 @@ func (own Policies) Check() error {
 	return nil
 }
 
-// Has says that nobody here makes the policy, which may be empty or have variants; nil where
+// Has reports that nobody here makes the policy, which may be empty or have variants; nil where
 // it can be made.
 func (own Policies) Has(policy string) error {
 	name, _, _ := pipelines.SplitDispatch(cmp.Or(policy, Default))
@@ -116,7 +116,7 @@ func (own Policies) named(name string) (Policy, error) {
 		name, pipelines.Quoted(pipelines.Dispatches(pipelines.KindPipeline)))
 }
 
-// Groups says whether the policy, with variants or without, cuts batches for the groups of a
+// Groups reports whether the policy, with variants or without, cuts batches for the groups of a
 // plan. Empty is the default.
 func (own Policies) Groups(policy string) bool {
 	name, _, _ := pipelines.SplitDispatch(cmp.Or(policy, Default))
@@ -181,7 +181,7 @@ func (own Policies) cluster(s Shared) (dispatch.Policy, error) {
 // promises of plans are about.
 const Default = "tc"
 
-// Suits says why a policy cannot serve the modules of a kind of service; nil where it can.
+// Suits reports why a policy cannot serve the modules of a kind of service; nil where it can.
 func Suits(k pipelines.Kind, name string) error {
 	if fault := pipelines.DispatchFault(k, name); fault.Summary != "" {
 		return errors.New(strings.ToLower(fault.Detail[:1]) + fault.Detail[1:])
@@ -189,7 +189,7 @@ func Suits(k pipelines.Kind, name string) error {
 	return nil
 }
 
-// Module says how the requests of one planned module are dispatched.
+// Module reports how the requests of one planned module are dispatched.
 type Module struct {
 	Policy string // its name, with variants or without; empty means the default
 
@@ -211,7 +211,7 @@ type Module struct {
 }
 
 // Spec is the policy to make for the module, by a driver that answers for shared devices. The
-// error says why the module cannot be served by the policy that it names.
+// error reports why the module cannot be served by the policy that it names.
 func (own Policies) Spec(m Module) (Spec, error) {
 	if err := Suits(pipelines.KindPipeline, m.Policy); err != nil {
 		return Spec{}, err

@@ -44,7 +44,7 @@ func TestFigure4(t *testing.T) {
 	}
 }
 
-// machines is a driver on a virtual clock: executors that take what the profile says, each on a
+// machines is a driver on a virtual clock: executors that take what the profile states, each on a
 // device of its own.
 type machines struct {
 	p       dispatch.Policy

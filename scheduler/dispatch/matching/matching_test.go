@@ -254,7 +254,7 @@ func loaded(waiting, instances int) (*matching, func([]dispatch.Action) []dispat
 	}
 	id := dispatch.ExecutorID(0)
 	return p, func(out []dispatch.Action) []dispatch.Action {
-		// The decision is the same size each time: what started comes anew.
+		// The decision is the same size each time: what started comes again.
 		now += time.Microsecond
 		id = (id + 1) % dispatch.ExecutorID(instances)
 		for i := range p.Waiting {

@@ -39,7 +39,7 @@ type Batch struct {
 	Start, End dispatch.Time // End is the end of the recording where the batch was still running
 }
 
-// Replay makes the policies of a station anew, tells them what was recorded, and compares what
+// Replay makes the policies of a station again, tells them what was recorded, and compares what
 // they decide. It stops at the first difference. The error says that a part cannot be replayed,
 // such as one of a policy that a program brought and that is not among own.
 func Replay(s Station, own ...factory.Policy) (Replayed, error) {
@@ -162,7 +162,7 @@ func (r Replayed) Describe() string {
 	return text + "\n" + r.Difference.Describe()
 }
 
-// Describe says what was recorded and what was decided.
+// Describe reports what was recorded and what was decided.
 func (d Difference) Describe() string {
 	say := func(a *dispatch.Action) string {
 		if a == nil {

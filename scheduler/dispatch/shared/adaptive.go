@@ -178,7 +178,7 @@ func (p *adaptive) aim(class int32) {
 	need := m.Meter.Rate * float64(m.Plan.of(m.Target)) / 1e9 / float64(m.Target)
 	p.Needed += need - p.Need[class]
 	p.Need[class] = need
-	if class == 0 { // now and then anew, so that no rounding adds up
+	if class == 0 { // now and then again, so that no rounding adds up
 		p.Needed = 0
 		for _, n := range p.Need {
 			p.Needed += n

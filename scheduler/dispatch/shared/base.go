@@ -25,7 +25,7 @@ type base struct {
 	Asked   dispatch.Time         // likewise, until it has come
 	Waiting int                   // requests in all lines
 	batch   []dispatch.RequestID  `json:"-"`
-	Parked  []int32               // models to look at anew when executors change: the open ones are too slow for them
+	Parked  []int32               // models to look at again when executors change: the open ones are too slow for them
 	late    []givenUp             `json:"-"` // in this step; see settle
 	firsts  []dispatch.ExecutorID `json:"-"` // by group, likewise
 	Runs    [][2]run              // by ExecutorID: what it runs, and what was sent ahead
@@ -97,7 +97,7 @@ func newModelState(m Model, groups int) modelState {
 	return pm
 }
 
-// replan looks anew at which groups have executors.
+// replan looks again at which groups have executors.
 func (p *base) replan() {
 	for i := range p.Models {
 		m := &p.Models[i]
@@ -290,7 +290,7 @@ func (p *base) start(class int32, id dispatch.ExecutorID, b int, out []dispatch.
 	return p.launch(class, id, from, out)
 }
 
-// launch sends what stands in the batch arena from that place on.
+// launch sends what is in the batch arena from that place on.
 func (p *base) launch(class int32, id dispatch.ExecutorID, from int, out []dispatch.Action) []dispatch.Action {
 	s, b := p.offer(class, id), len(p.batch)-from
 	a := dispatch.Action{Act: dispatch.Start, Executor: id, Group: p.Fleet.Execs[id].Group, Class: class, Batch: p.batch[from:len(p.batch):len(p.batch)]}
@@ -379,7 +379,7 @@ func (q *line) skip(k int) {
 	q.N -= k
 }
 
-// find tells where the request stands, or -1. A due time other than zero is
+// find reports where the request stands, or -1. A due time other than zero is
 // searched first.
 func (q *line) find(id dispatch.RequestID, due dispatch.Time) int {
 	if due != 0 {

@@ -2,7 +2,7 @@ package shared
 
 import "github.com/harpagon/harpagon/scheduler/dispatch"
 
-// Schedulable says when deferred holds a batch to be ready.
+// Schedulable reports when deferred holds a batch to be ready.
 type Schedulable uint8
 
 // The two readings of Symphony's rule, and the one it argues against.
@@ -19,7 +19,7 @@ const (
 	AtOnce
 )
 
-// DropRule says which requests deferred gives up when not all can be served.
+// DropRule reports which requests deferred gives up when not all can be served.
 type DropRule uint8
 
 // The drop rules.
@@ -59,7 +59,7 @@ type deferred struct {
 // batches. A model whose batch becomes ready takes an idle executor if there
 // is one. Otherwise it is remembered, and an executor that becomes free takes
 // the remembered model with the least time left. Either way the batch is
-// formed anew for that executor.
+// formed again for that executor.
 //
 // Two slips of the printed pseudocode are corrected: the instant from the
 // beta-lambda test is kept and not overwritten by the front-run instant, and
@@ -130,7 +130,7 @@ func (p *deferred) aim(m *modelState) {
 	}
 }
 
-// refresh forms the candidate of a model anew: it drops what no batch worth
+// refresh forms the candidate of a model again: it drops what no batch worth
 // running could serve, and notes when the candidate becomes ready.
 func (p *deferred) refresh(class int32) {
 	q, m := &p.Lines[class], &p.Models[class]

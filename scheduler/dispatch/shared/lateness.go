@@ -153,7 +153,7 @@ func (s *slips) of(now dispatch.Time, id dispatch.ExecutorID) dispatch.Time {
 	return 0
 }
 
-// look compares the executors anew.
+// look compares the executors again.
 func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
 	s.Learned, s.sorted = 0, s.sorted[:0]
 	for i := range s.Execs {
@@ -170,7 +170,7 @@ func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
 	s.Apart = len(s.sorted) - at
 }
 
-// forget is told that an executor is another than before, or gone.
+// forget learns that an executor is another than before, or gone.
 func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *dispatch.Fleet) {
 	if id >= 0 && int(id) < len(s.Execs) {
 		s.Execs[id], s.Brief[id] = dispatch.Lateness{}, slip{}

@@ -197,7 +197,7 @@ type node struct {
 	busy   float64 // seconds of the cycle that it works
 }
 
-// plan packs the models onto the executors anew and deals what waits again.
+// plan packs the models onto the executors again and deals what waits again.
 func (p *nexus) plan(out []dispatch.Action) []dispatch.Action {
 	p.PlanAt, p.Stale = p.Now+nexusEpoch, false
 	waiting := p.gather()

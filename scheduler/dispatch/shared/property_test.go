@@ -74,7 +74,7 @@ func (d *poolDriver) step(ev dispatch.Event) {
 	}
 }
 
-// hopeless says that no executor that idles could have done a request that was dropped
+// hopeless reports that no executor that idles could have done a request that was dropped
 // as late. Under nexus only that of its session could, which only a lone one is for sure.
 func (d *poolDriver) hopeless(r dispatch.Request) {
 	if d.p.Name() == "nexus" && len(d.execs) > 1 {

@@ -90,7 +90,7 @@ func TestALateExecutorIsTakenLast(t *testing.T) {
 	assert.Equal(t, 10*ms, p.kept(0))
 }
 
-// It is tried again after a while, and counts as another when it comes anew.
+// It is tried again after a while, and counts as another when it comes again.
 func TestALateExecutorIsForgiven(t *testing.T) {
 	p, now := lagging(t, 20*ms)
 	assert.Zero(t, p.Slips.beyond(now+20*time.Second, 0))

@@ -121,7 +121,7 @@ func (a *Arbiter) Ask(user int, now, end, due dispatch.Time, counted bool) (ok b
 	return true, never
 }
 
-// Decide carries out what the policy of an executor asks or tells of the device, and returns the
+// Decide carries out what the policy of an executor asks or describes the device, and returns the
 // answer to what it asks.
 func (a *Arbiter) Decide(user int, now dispatch.Time, what *dispatch.Action) (answer dispatch.Event) {
 	switch what.Act {
@@ -166,7 +166,7 @@ func (a *Arbiter) first() int {
 
 // next is the first instant from now on at which the executor's plan may need the device:
 // that of its schedule, slot, or where that has passed one without a batch, one window from
-// now, since the next request may begin the schedule anew.
+// now, since the next request may begin the schedule again.
 func (u *deviceUser) next(now dispatch.Time) (next, slot dispatch.Time) {
 	period := u.reservation.Period
 	switch {
@@ -179,10 +179,10 @@ func (u *deviceUser) next(now dispatch.Time) (next, slot dispatch.Time) {
 	return min(slot, now+u.reservation.Window), slot
 }
 
-// Idle says that nothing runs on the device or is on its way to it.
+// Idle reports that nothing runs on the device or is on its way to it.
 func (a *Arbiter) Idle() bool { return a.running+a.granted == 0 }
 
-// Alone says that one executor has the device for itself.
+// Alone reports that one executor has the device for itself.
 func (a *Arbiter) Alone() bool {
 	n := 0
 	for i := range a.users {

@@ -66,7 +66,7 @@ func TestArbiterKeepsExecutorsFreeForTheirNext(t *testing.T) {
 	assert.True(t, ok)
 }
 
-// A schedule that has passed a batch may begin anew with the next request, and need the device
+// A schedule that has passed a batch may begin again with the next request, and need the device
 // one window after it.
 func TestArbiterExpectsSchedulesThatBeginAnew(t *testing.T) {
 	var d Arbiter
@@ -186,7 +186,7 @@ func TestTCAsksBeforeItStartsEarlyOnASharedDevice(t *testing.T) {
 	assert.Equal(t, []dispatch.Action{{Act: dispatch.Start, Batch: []dispatch.RequestID{1, 2}, Due: 110 * ms}}, out)
 }
 
-// Where the next request begins the schedule anew, a batch that is longer than the window is not
+// Where the next request begins the schedule again, a batch that is longer than the window is not
 // asked for again and again.
 func TestTCDoesNotAskForWhatItsOwnScheduleForbids(t *testing.T) {
 	var d Arbiter

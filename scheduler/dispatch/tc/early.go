@@ -178,7 +178,7 @@ func (p *tc) inTime(g *group, size int, end dispatch.Time) bool {
 }
 
 // canSpare reports whether a group can do without an idle executor until then;
-// withoutOpen says that no batch of it is open from now on.
+// withoutOpen reports that no batch of it is open from now on.
 func (p *tc) canSpare(at int32, end dispatch.Time, withoutOpen bool) bool {
 	g := &p.Groups[at]
 	if end <= p.needed(at, len(g.Idle)-1, withoutOpen) {
@@ -216,7 +216,7 @@ func (p *tc) needed(at int32, i int, withoutOpen bool) dispatch.Time {
 		return max(p.Now, g.openDue())
 	case p.fresh(p.Now, but):
 		release = p.Now
-	case !open && release+g.Window < p.Now: // passed over, or begun anew later
+	case !open && release+g.Window < p.Now: // passed over, or begun again later
 		release = min(g.following(p.Now), p.Now)
 	}
 	if i == 0 {

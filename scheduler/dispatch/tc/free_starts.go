@@ -114,7 +114,7 @@ func (p *tc) turn(g *group, first *dispatch.Request, takes dispatch.Time) bool {
 	return ok || promised && g.Closed > 0 && g.Hold <= p.Now
 }
 
-// cut says how many of the first n requests to give up, and how many of the next to run
+// cut reports how many of the first n requests to give up, and how many of the next to run
 // as one batch, where a batch of each size takes so long; 0 where none waits.
 func (p *tc) cut(g *group, n int, takes func(*group, int) dispatch.Time) (drop, size int) {
 	for drop < n {

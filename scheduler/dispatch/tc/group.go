@@ -50,7 +50,7 @@ func newGroup(o Group) group {
 // open reports whether a batch is being collected.
 func (g *group) open() bool { return g.Queue.N > g.Closed }
 
-// offer tells when the batch that a request of this virtual arrival would join
+// offer reports when the batch that a request of this virtual arrival would join
 // is due by the schedule, and false when none has been released by then. Batches
 // whose due date has passed without a request are passed over.
 func (g *group) offer(arrival dispatch.Time) (dispatch.Time, bool) {

@@ -37,7 +37,7 @@ type Options struct {
 	// Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 
-	// Early says when an idle executor may start what waits before its batch is
+	// Early reports when an idle executor may start what waits before its batch is
 	// full or due, and before its virtual arrival.
 	Early EarlyStart
 
@@ -51,13 +51,13 @@ type Options struct {
 	// measured from then on.
 	Rate float64
 
-	// Shared says that the driver arbitrates the devices that groups with a Deadline share:
+	// Shared reports that the driver arbitrates the devices that groups with a Deadline share:
 	// it answers Ask and takes note of Need (see Arbiter). Without it the batches of such
 	// groups never start before they are due.
 	Shared bool
 }
 
-// EarlyStart says when policy tc starts batches before they are full or due.
+// EarlyStart reports when policy tc starts batches before they are full or due.
 type EarlyStart uint8
 
 const (
@@ -65,7 +65,7 @@ const (
 	// then, and batches wait until they are full or due.
 	EarlyNever EarlyStart = iota
 
-	// EarlyWithinPromise has them where the plan's proof for every request bears it, that
+	// EarlyWithinPromise has them where the plan's proof for every request can carry it, that
 	// is where the executor is free again when the schedule can next need it (see
 	// early.go). It shortens waits greatly while devices have time to spare.
 	// Where batches have lately taken longer than their profile, a group holds back
@@ -202,7 +202,7 @@ func (e *executor) expected() dispatch.Time { return e.Begun + e.Profiled }
 // and starts on an executor of its group as soon as one is idle (with early
 // starts, often before). Where executors have time to spare it is due one Window after
 // its first request, which may be later. When no batch is open and every group
-// may release one, all schedules begin anew. Requests that an executor finds
+// may release one, all schedules begin again. Requests that an executor finds
 // waiting beyond one closed batch ride along as far as there is room.
 //
 // Why this keeps the promise of a sound plan for every request, package
@@ -413,7 +413,7 @@ func (p *tc) choose(arrival dispatch.Time) int {
 }
 
 // restartSchedule lets all groups release a batch together, now, when none holds an open
-// batch and each may release one: the schedule begins anew.
+// batch and each may release one: the schedule begins again.
 func (p *tc) restartSchedule(arrival dispatch.Time) {
 	if !p.fresh(arrival, -1) {
 		return
@@ -423,7 +423,7 @@ func (p *tc) restartSchedule(arrival dispatch.Time) {
 	}
 }
 
-// fresh reports whether the schedule would begin anew with a request that comes
+// fresh reports whether the schedule would begin again with a request that comes
 // then; what is open in group but is left out.
 func (p *tc) fresh(arrival dispatch.Time, but int32) bool {
 	for i := range p.Groups {
@@ -499,7 +499,7 @@ func (p *tc) executorGone(id dispatch.ExecutorID) {
 	}
 }
 
-// adopt assigns everything in q anew; what finds no group becomes an orphan.
+// adopt assigns everything in q again; what finds no group becomes an orphan.
 func (p *tc) adopt(q *fifo) {
 	p.spare = q.drain(p.spare[:0])
 	for _, r := range p.spare {
@@ -542,7 +542,7 @@ func (p *tc) run(at int32, out []dispatch.Action) []dispatch.Action {
 	return out
 }
 
-// launch starts what stands in p.batch from that place on, on an idle executor.
+// launch starts what is in p.batch from that place on, on an idle executor.
 func (p *tc) launch(at int32, from int, out []dispatch.Action) []dispatch.Action {
 	g := &p.Groups[at]
 	id := g.Idle[0]

@@ -153,7 +153,7 @@ func (d *driver) step(ev dispatch.Event) {
 	}
 }
 
-// hopeless says that no executor which idles could have done a request that was dropped
+// hopeless reports that no executor which idles could have done a request that was dropped
 // as late, or that a promise needs it before.
 func (d *driver) hopeless(r dispatch.Request, free bool) {
 	p := d.p.(*tc)
