@@ -130,6 +130,20 @@ var errBatchAxis = errors.New("batch_axis is known to the onnxruntime engines on
 // errLibraries is why an engine cannot take the place of ONNX Runtime.
 var errLibraries = errors.New("operators come from libraries for the onnxruntime engines only")
 
+// errState is why an engine cannot serve a module that keeps state.
+var errState = errors.New("it keeps no state between the frames of a stream; take state out of the module, set engine = \"onnxruntime\" for a recurrent network, or serve it by a program with a Session (command)")
+
+// keepsState compares what a module says of state with what was loaded.
+func keepsState(m *pipelines.Module, sig pipelines.Signature) error {
+	switch loops := sig.Loops(); {
+	case m.State && len(loops) == 0:
+		return errState
+	case !m.State && len(loops) > 0:
+		return fmt.Errorf("it keeps state between the frames of a stream (input %q is fed with output %q); set state = true", sig.Inputs[slices.IndexFunc(sig.Inputs, func(p pipelines.Port) bool { return p.Loop != "" })].Name, loops[0])
+	}
+	return nil
+}
+
 // BatchFirst reports whether a module has the batch first everywhere, as engines
 // need that know no other way. The error says what to do.
 func BatchFirst(m pipelines.Module) error {

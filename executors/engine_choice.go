@@ -91,6 +91,9 @@ func (h *Host) unfit(m pipelines.Module) error {
 	if len(m.Libraries) > 0 {
 		return errLibraries
 	}
+	if m.State {
+		return errState
+	}
 	m, release, err := h.place(context.Background(), m)
 	if err != nil {
 		return err

@@ -127,6 +127,10 @@ func SampleInputs(inputs []pipelines.Port, own FeedSampler, feeds map[string]pip
 			}
 		}
 		shapes[i] = closed(port.Shape, feed.Shape)
+		if port.Loop != "" {
+			tensors[i] = wire.Zeros(port.Datatype, shapes[i]) // as a stream begins
+			continue
+		}
 		tensors[i] = random(port.Datatype, shapes[i], rng)
 	}
 	if own != nil {
@@ -195,23 +199,18 @@ const (
 func WarmItem(inputs []pipelines.Port, feeds map[string]pipelines.Port) (item []wire.Tensor, ok bool) {
 	item = make([]wire.Tensor, len(inputs))
 	for i, port := range inputs {
-		t := wire.Tensor{Datatype: port.Datatype, Shape: slices.Clone(port.Shape)}
-		if feed := feeds[port.Name].Shape; len(feed) == len(t.Shape) {
-			for k := range t.Shape {
-				if t.Shape[k] < 0 {
-					t.Shape[k] = feed[k]
+		shape := slices.Clone(port.Shape)
+		if feed := feeds[port.Name].Shape; len(feed) == len(shape) {
+			for k := range shape {
+				if shape[k] < 0 {
+					shape[k] = feed[k]
 				}
 			}
 		}
-		if t.Datatype == "" || slices.ContainsFunc(t.Shape, func(d int64) bool { return d < 1 }) {
+		if port.Datatype == "" || slices.ContainsFunc(shape, func(d int64) bool { return d < 1 }) {
 			return nil, false
 		}
-		size := wire.Size(t.Datatype)
-		if t.Datatype == wire.Bytes {
-			size = 4 // the length of an empty text
-		}
-		t.Data = make([]byte, t.Len()*size)
-		item[i] = t
+		item[i] = wire.Zeros(port.Datatype, shape)
 	}
 	return item, true
 }

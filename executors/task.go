@@ -338,6 +338,11 @@ func (e *executor) instances(ctx context.Context) ([]Instance, error) {
 				return fail(j, err)
 			}
 		}
+		for _, j := range at {
+			if err := keepsState(&e.residents[j].model.Module, all[j].Signature()); err != nil {
+				return fail(j, err)
+			}
+		}
 	}
 	return all, nil
 }

@@ -92,7 +92,13 @@ func (g *Gateway) Trials() map[string]rollout.Seen {
 
 // try runs a request at the generation that it is drawn for.
 func (g *Gateway) try(ctx context.Context, p *pipeline, c *canary, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
-	switch rollout.Draw(c.drawn.Add(1), c.update) {
+	to := rollout.Stable
+	if t := turnOf(ctx); t != nil {
+		to = t.of.draw(c)
+	} else {
+		to = rollout.Draw(c.drawn.Add(1), c.update)
+	}
+	switch to {
 	case rollout.Canary:
 		return g.inferAt(ctx, c.to, "", q, arrival)
 	case rollout.Shadow:

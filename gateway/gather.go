@@ -193,6 +193,9 @@ func (n *Node) sizeOf(inputs []wire.Tensor) int32 {
 
 // AppendRows adds the tensors that an executor is sent for the item.
 func (it *Item) AppendRows(rows [][]wire.Tensor, r *Route) [][]wire.Tensor {
+	if len(r.loops) > 0 {
+		return append(rows, r.stateful(it))
+	}
 	inputs := r.inputs(it.Inputs)
 	if !it.Node.Sized {
 		return append(rows, inputs)
@@ -217,6 +220,11 @@ func (it *Item) AppendRows(rows [][]wire.Tensor, r *Route) [][]wire.Tensor {
 
 // Gather puts the answers to an item's rows together.
 func (it *Item) Gather(r *Route, rows [][]wire.Tensor) ([]wire.Tensor, *wire.Error) {
+	if len(r.loops) > 0 {
+		if err := r.keep(it, rows[0]); err != nil {
+			return nil, err
+		}
+	}
 	if !it.Node.Sized {
 		return r.outputs(rows[0])
 	}
@@ -248,6 +256,7 @@ type Route struct {
 	Err      *wire.Error // why the executor cannot serve the node
 	in, out  []int       // in[j] is the binding for input j; out[j] is the output for Outs[j]
 	straight bool        // in and out change nothing
+	loops    []loop      // of a module with state; in is -1 there
 }
 
 // newRoute makes the route of an executor for a node.
@@ -257,16 +266,17 @@ func newRoute(n *Node, h *attach.Hello) *Route {
 		return &Route{Node: n, Err: wire.Errorf(wire.CodeInternal, n.Name, "executor %q does not run %s", h.Executor, n.Resident)}
 	}
 	r := &Route{Node: n, straight: len(n.Outs) == len(signature.Outputs)}
+	r.loops, r.Err = loopsOf(n, signature)
 	for j, p := range signature.Inputs {
 		i := slices.IndexFunc(n.Inputs, func(in Input) bool { return in.Name == p.Name })
-		if i < 0 && r.Err == nil {
+		if i < 0 && p.Loop == "" && r.Err == nil {
 			r.Err = wire.Errorf(wire.CodeInternal, n.Name, "executor %q takes an input %q that the module does not bind", h.Executor, p.Name)
 		}
 		r.in = append(r.in, i)
 		r.straight = r.straight && i == j
 	}
-	if len(n.Inputs) != len(r.in) && r.Err == nil {
-		r.Err = wire.Errorf(wire.CodeInternal, n.Name, "executor %q takes %d inputs, but the module binds %d", h.Executor, len(r.in), len(n.Inputs))
+	if fed := len(r.in) - len(r.loops); len(n.Inputs) != fed && r.Err == nil {
+		r.Err = wire.Errorf(wire.CodeInternal, n.Name, "executor %q takes %d inputs, but the module binds %d", h.Executor, fed, len(n.Inputs))
 	}
 	for j, name := range n.Outs {
 		i := slices.IndexFunc(signature.Outputs, func(p pipelines.Port) bool { return p.Name == name })

@@ -69,6 +69,7 @@ type Node struct {
 	Module *Module  // set before the graph runs
 
 	index   int32
+	state   bool  // it keeps some between the frames of a stream
 	common  int32 // scope of its inputs
 	scatter bool
 	most    int    // items of one, as declared; 0 where there is no bound
@@ -109,7 +110,7 @@ func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*G
 	for i := range of.Nodes {
 		at := &of.Nodes[i]
 		n := &Node{Name: at.Module, Scope: at.Scope, index: int32(i), common: at.Common, scatter: at.Scatter}
-		n.Sized, n.most = p.Module(n.Name).Sized, p.Module(n.Name).MostItems()
+		n.Sized, n.most, n.state = p.Module(n.Name).Sized, p.Module(n.Name).MostItems(), p.Module(n.Name).State
 		if d.Within != "" {
 			n.Resident = placement.Resident(p.Name, n.Name)
 		}

@@ -36,6 +36,9 @@ type Request struct {
 	Produced HeldBytes
 	free     int64
 
+	// turn is its place in a stream with state; nil where there is none.
+	turn *frameTurn
+
 	// Own is what a gateway keeps of it besides.
 	Own any
 
@@ -80,6 +83,10 @@ type Item struct {
 	ran       *dispatcher.Batch                // that completed it
 	in        atomic.Pointer[dispatcher.Batch] // that has begun with it; nil before, and once it has come back without an answer
 	completed bool
+
+	state []wire.NamedTensor // with which it comes to a module that keeps some; nil where its stream begins
+	left  []wire.NamedTensor // with which it left
+	fresh bool               // it began without
 }
 
 // newRequest makes a request; see Init.
@@ -139,9 +146,14 @@ func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) 
 	} else {
 		launched, err = r.launch(r.flow.Complete(at, ready[:0]), it, items[:0])
 	}
+	var next []*Item
+	if it.Node.state && r.turn != nil && err == nil {
+		next = r.turn.answered(it)
+	}
 	over := r.settle(it, err)
 	r.mu.Unlock()
 	r.proceed(launched, over)
+	arrive(next)
 }
 
 // Starts notes the batch that begins with the item; nil where it is to wait again.
@@ -220,6 +232,9 @@ func (r *Request) proceed(items []*Item, over bool) {
 	}
 	for i, it := range items {
 		it.More = i+1 < len(items) && items[i+1].Index == it.Index
+		if it.Node.state && r.turn != nil && !r.turn.admit(it) {
+			continue
+		}
 		r.Graph.queue.Arrive(&it.Item)
 	}
 }

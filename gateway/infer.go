@@ -68,7 +68,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := p.streams.enter(ctx, gr.streamRules(), wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
+	in, err := p.streams.enter(ctx, gr.streamRules(), gr.hasState(), wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
 	switch {
 	case in.tooFast: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
@@ -76,6 +76,10 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 	case err != nil:
 		g.refuse(ctx, p, gr, nil, q, arrival, err)
 		return nil, err
+	}
+	if in.turn != nil {
+		defer in.turn.end()
+		ctx = withTurn(ctx, in.turn)
 	}
 	if in.waited {
 		if arrival = g.now(); deadline != 0 {
@@ -152,6 +156,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 		r = g.newFunctionRequest(gr.Graph, app, inputs, q.Inputs, arrival, deadline)
 	} else {
 		r = newRequest(gr.Graph, inputs, arrival, deadline)
+		r.turn = turnOf(ctx)
 	}
 	r.Produced = g.options.Bytes.Begin(p.name)
 	defer r.Produced.Release()
@@ -296,7 +301,7 @@ func (g *Gateway) answer(ctx context.Context, p *pipeline, r *Request, tenant *w
 	info.Elapsed = now - r.Arrival
 	if err == nil {
 		resp.Elapsed = info.Elapsed
-		resp.Stages = r.Stages(now)
+		resp.Stages, resp.Fresh = r.Stages(now), r.fresh()
 		if f != nil {
 			resp.Stages[0].Module = f.app.stage
 		}

@@ -31,10 +31,12 @@ type entry struct {
 	stream  string // under which it is open
 	waited  bool   // for its time
 	tooFast bool   // it is dropped, since its stream sends too much
+
+	turn *frameTurn // of one that goes in where modules keep state; end it
 }
 
 // enter waits until a frame may go in. A request that names no stream is a stream of one frame.
-func (s *streams) enter(ctx context.Context, r *admission.StreamRules, owner string, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (e entry, err *wire.Error) {
+func (s *streams) enter(ctx context.Context, r *admission.StreamRules, state bool, owner string, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (e entry, err *wire.Error) {
 	last := f.Last
 	e.stream = owner + "\x00" + f.Stream // each caller has names of its own
 	if f.Stream == "" {
@@ -43,6 +45,9 @@ func (s *streams) enter(ctx context.Context, r *admission.StreamRules, owner str
 	frame := &heldFrame{make(chan struct{})}
 	s.mu.Lock()
 	v, before, until := s.of.Arrive(clock(), r, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: deadline, Frame: frame})
+	if state && v == admission.StreamEnters {
+		e.turn = s.turn(e.stream, f.First, last)
+	}
 	s.mu.Unlock()
 	if before != nil {
 		close(before.(*heldFrame).dropped)
@@ -78,10 +83,27 @@ func (s *streams) enter(ctx context.Context, r *admission.StreamRules, owner str
 		s.of.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
 	case s.of.Release(now, r, e.stream, frame):
+		if state {
+			e.turn = s.turn(e.stream, f.First, last)
+		}
 		return e, nil
 	}
 	e.tooFast = true
 	return e, tooFast(r)
+}
+
+// turn takes that of a frame that goes in. Nothing of a stream goes over to another of its name that
+// begins. streams.mu is held.
+func (s *streams) turn(name string, first, last bool) *frameTurn {
+	kept := s.of.Kept(name)
+	if *kept == nil || first {
+		*kept = new(session)
+	}
+	f := (*kept).(*session).enters()
+	if last {
+		*kept = nil
+	}
+	return f
 }
 
 // tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.

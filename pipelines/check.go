@@ -193,6 +193,7 @@ func (v *validator) pipeline(p *Pipeline) {
 	v.gathers(p, path)
 	v.joins(p, path)
 	v.variants(p, path)
+	v.states(p, path)
 	v.fastest(p, path)
 	if v.signature != nil {
 		v.shapes(p, path)

@@ -93,7 +93,7 @@ func useOf(m *Module) string {
 		feeds = append(feeds, fmt.Sprintf("%q:%t", b.Name, b.IsConstant()))
 	}
 	slices.Sort(feeds)
-	return fmt.Sprint(m.Unbatched, m.BatchAxis, feeds)
+	return fmt.Sprint(m.Unbatched, m.State, m.BatchAxis, feeds)
 }
 
 // nesting keeps fan-outs from standing in one another without bound.
@@ -136,8 +136,9 @@ func (v *validator) moduleShapes(m *Module, all map[string]Signature, scopes map
 	if !known {
 		return
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(m.Inputs, func(b Binding) bool { return b.Name == name }) {
+	v.loops(m, sig, path+".state")
+	for i, name := range names {
+		if sig.Inputs[i].Loop == "" && !slices.ContainsFunc(m.Inputs, func(b Binding) bool { return b.Name == name }) {
 			v.errorf(path+".inputs", "Missing input", "%s needs an input %q, which nothing feeds.", what(m), name)
 		}
 	}

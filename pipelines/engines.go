@@ -19,6 +19,7 @@ type Engine struct {
 	Name    string
 	Takes   Source
 	AnyAxis bool   // ONNX Runtime: batches may have another axis than the first, and operators come from libraries
+	State   bool   // modules may keep state between the frames of a stream
 	Help    string // what it runs
 }
 
@@ -28,12 +29,12 @@ func Engines() []Engine {
 	return []Engine{
 		{Name: EngineFunction, Takes: SourceFunction, Help: "processing steps written in Go"},
 		{Name: "gorgonia", Takes: SourceFile, Help: "ONNX models of 15 operators, on CPU cores, with nothing to install"},
-		{Name: "onnxruntime", Takes: SourceFile, AnyAxis: true, Help: "any ONNX model, on CPU cores"},
-		{Name: "onnxruntime-cuda", Takes: SourceFile, AnyAxis: true, Help: "any ONNX model, on NVIDIA GPUs through CUDA"},
-		{Name: "onnxruntime-tensorrt", Takes: SourceFile, AnyAxis: true, Help: "any ONNX model, on NVIDIA GPUs through TensorRT"},
+		{Name: "onnxruntime", Takes: SourceFile, AnyAxis: true, State: true, Help: "any ONNX model, on CPU cores"},
+		{Name: "onnxruntime-cuda", Takes: SourceFile, AnyAxis: true, State: true, Help: "any ONNX model, on NVIDIA GPUs through CUDA"},
+		{Name: "onnxruntime-tensorrt", Takes: SourceFile, AnyAxis: true, State: true, Help: "any ONNX model, on NVIDIA GPUs through TensorRT"},
 		{Name: EngineRemote, Takes: SourceAddress, Help: "models on servers of the Open Inference Protocol: model = \"grpc://HOST:PORT/MODEL\""},
-		{Name: EngineProcess, Takes: SourceCommand, Help: "models that a command serves on a Unix socket: command = [\"python3\", \"./serve.py\"]"},
-		{Name: EngineEmulated, Takes: SourceProfile, Help: "nothing: it sleeps for as long as the profile says"},
+		{Name: EngineProcess, Takes: SourceCommand, State: true, Help: "models that a command serves on a Unix socket: command = [\"python3\", \"./serve.py\"]"},
+		{Name: EngineEmulated, Takes: SourceProfile, State: true, Help: "nothing: it sleeps for as long as the profile says"},
 	}
 }
 

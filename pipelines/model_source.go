@@ -177,7 +177,7 @@ func (m *Module) EngineName() string {
 	}
 	all := Engines()
 	return all[slices.IndexFunc(all, func(e Engine) bool {
-		return e.Takes == source && (e.AnyAxis || len(m.Libraries) == 0 || source != SourceFile)
+		return e.Takes == source && (e.AnyAxis || len(m.Libraries) == 0 && !m.State || source != SourceFile)
 	})].Name
 }
 

@@ -50,6 +50,10 @@ type Port struct {
 	// empty where nothing is declared.
 	Typical []int64 `json:",omitempty"`
 	Sample  string  `json:",omitempty"`
+
+	// Loop is, of an input of a module that keeps state, the output whose value of the frame before
+	// is fed to it: nobody binds it, and the first frame of a stream has zeros. Empty for all others.
+	Loop string `json:",omitempty"`
 }
 
 // Output names a value that the pipeline returns to its caller.
@@ -118,6 +122,10 @@ type Module struct {
 	// where that is not the first: counted from 0 in the network's own shape, or
 	// NoBatchAxis for a tensor that all requests of a batch share.
 	BatchAxis map[string]int `json:",omitempty"`
+
+	// State is true for a module that keeps state between the frames of a stream, such as a tracker
+	// or a recurrent network. See Port.Loop.
+	State bool `json:",omitempty"`
 
 	// Scatter is true when the declaration gives a fanout: every input whose
 	// first dimension varies is then split along it, and each row becomes a
@@ -227,6 +235,16 @@ type Signature struct {
 	Unusable  map[string]string `json:",omitempty"` // outputs that are not among these, and why
 	Doubts    map[string]string `json:",omitempty"` // outputs that may not be what they are taken for, and why
 	Unchecked string            `json:",omitempty"` // why this machine cannot tell whether the model runs
+}
+
+// Loops are the outputs that go back to inputs; see Port.Loop.
+func (s *Signature) Loops() (outputs []string) {
+	for _, p := range s.Inputs {
+		if p.Loop != "" {
+			outputs = append(outputs, p.Loop)
+		}
+	}
+	return outputs
 }
 
 // IsName keeps names usable in references, workflow ids and addresses.

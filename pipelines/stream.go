@@ -51,6 +51,11 @@ func (s Stream) IsZero() bool { return s == Stream{} }
 // Total is the frames per second of all streams.
 func (s Stream) Total() float64 { return s.Rate * float64(s.Count) }
 
+// Apart is the least time between two frames of a stream that keeps to its pace.
+func (s Stream) Apart() time.Duration {
+	return time.Duration(float64(time.Second)/s.Rate) - s.Jitter
+}
+
 // Chosen reports whether the phases of streams are chosen.
 func (s Stream) Chosen() bool { return s.Phases == PhasesChosen }
 

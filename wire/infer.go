@@ -43,6 +43,10 @@ type InferResponse struct {
 	Outputs    []NamedTensor
 	Stages     []Stage
 	Elapsed    time.Duration // from arrival at the gateway to the answer
+
+	// Fresh says of a frame that a module which keeps state had none of its stream, as of the first frame:
+	// of a later one it says that state was lost.
+	Fresh bool
 }
 
 // Stage is where the time of a request went in one module. Over the stages on

@@ -89,6 +89,17 @@ func Size(datatype string) int {
 	return -1
 }
 
+// Zeros is a tensor of zeros, or of empty texts, of a shape without open dimensions.
+func Zeros(datatype string, shape []int64) Tensor {
+	t := Tensor{Datatype: datatype, Shape: slices.Clone(shape)}
+	size := Size(datatype)
+	if datatype == Bytes {
+		size = 4 // the length of an empty text
+	}
+	t.Data = make([]byte, max(0, t.Len()*size))
+	return t
+}
+
 // Len is the number of elements that the shape says: the product of its
 // dimensions, 1 for a scalar. It is -1 when a dimension is negative or the
 // product does not fit.

@@ -109,12 +109,15 @@ func use(m pipelines.Module) []any {
 			constants[b.Name] = b.Value
 		}
 	}
-	if len(constants) == 0 && !m.Unbatched && len(m.BatchAxis) == 0 && len(m.Libraries) == 0 {
+	if len(constants) == 0 && !m.Unbatched && len(m.BatchAxis) == 0 && len(m.Libraries) == 0 && !m.State {
 		return nil
 	}
 	all := []any{"use", constants, m.Unbatched, m.BatchAxis}
 	if len(m.Libraries) > 0 {
 		all = append(all, m.Libraries)
+	}
+	if m.State {
+		all = append(all, "state")
 	}
 	return all
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"hash/fnv"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -84,7 +86,10 @@ func (e *engine) Version() string { return "1" }
 // Signature is what Options.Signatures knows; otherwise inputs in the order of
 // the declaration that take anything, and no outputs.
 func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
-	sig, _ := e.signature(executors.Model{Module: m})
+	sig, known := e.signature(executors.Model{Module: m})
+	if !known {
+		sig.Outputs = nil // but state
+	}
 	return sig, nil
 }
 
@@ -113,7 +118,7 @@ func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instanc
 func (e *engine) signature(m executors.Model) (pipelines.Signature, bool) {
 	if e.options.Signatures != nil {
 		if sig, err := e.options.Signatures(m.Module); err == nil && len(sig.Outputs) > 0 {
-			return sig, true
+			return closedLoops(sig), true
 		}
 	}
 	var sig pipelines.Signature
@@ -130,7 +135,29 @@ func (e *engine) signature(m executors.Model) (pipelines.Signature, bool) {
 		}
 		sig.Outputs = append(sig.Outputs, port)
 	}
+	if m.Module.State {
+		port := pipelines.Port{Name: stateName, Datatype: wire.Uint64, Shape: []int64{1}}
+		sig.Outputs = append(sig.Outputs, port)
+		port.Loop = stateName
+		sig.Inputs = append(sig.Inputs, port)
+	}
 	return sig, false
+}
+
+// stateName is the state of a module of which no more is known; it is none that declarations have.
+const stateName = "harpagon.state"
+
+// closedLoops gives outputs that go back to inputs the shapes of these.
+func closedLoops(sig pipelines.Signature) pipelines.Signature {
+	sig.Outputs = slices.Clone(sig.Outputs)
+	for _, in := range sig.Inputs {
+		for i := range sig.Outputs {
+			if in.Loop != "" && sig.Outputs[i].Name == in.Loop {
+				sig.Outputs[i].Shape = in.Shape
+			}
+		}
+	}
+	return sig
 }
 
 // durations returns the duration of every batch size from 0 to the largest.
@@ -262,6 +289,7 @@ type outputs struct {
 	items int64     // requests answered so far
 	fixed []wire.Tensor
 	echo  bool
+	loops []int // outputs that go back to inputs
 }
 
 // output is one port: its datatype and its row, repeated as often as needed.
@@ -274,15 +302,18 @@ type output struct {
 
 func newOutputs(sig pipelines.Signature, rows map[string]float64, known, echo bool) *outputs {
 	o := &outputs{echo: echo}
-	for _, port := range sig.Outputs {
+	for i, port := range sig.Outputs {
 		o.ports = append(o.ports, o.port(port, rows, known))
+		if slices.Contains(sig.Loops(), port.Name) {
+			o.loops = append(o.loops, i)
+		}
 	}
 	for _, p := range o.ports {
 		if p.mean >= 0 {
 			return o
 		}
 	}
-	if !echo {
+	if !echo && len(o.loops) == 0 {
 		o.fixed = o.item(make([]int64, 0), nil)
 	}
 	return o
@@ -371,7 +402,21 @@ func (o *outputs) item(counts []int64, inputs []wire.Tensor) []wire.Tensor {
 			binary.LittleEndian.PutUint32(answer[j].Data, math.Float32bits(Checksum(inputs)))
 		}
 	}
+	for _, j := range o.loops {
+		answer[j] = State(answer[j], inputs)
+	}
 	return answer
+}
+
+// State is what an emulated module keeps of a stream: a hash of all inputs of a frame, the state
+// before among them, so that it tells which frames came, and in which order.
+func State(like wire.Tensor, inputs []wire.Tensor) wire.Tensor {
+	h := fnv.New64a()
+	for _, t := range inputs {
+		_, _ = h.Write(t.Data)
+	}
+	copy(like.Data, h.Sum(nil))
+	return like
 }
 
 // Checksum is what Options.Echo puts into an answer: a whole number that

@@ -127,20 +127,23 @@ func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 	if err := d.names(m.BatchAxis); err != nil {
 		return l, err
 	}
-	symbols := map[string]bool{}
+	symbols, loops, looped := map[string]bool{}, d.loops(m), map[string]int{}
 	for i, v := range inputs {
 		dims := v.dims()
 		if v.element().wire() == "" || dims == nil {
 			return l, fmt.Errorf("onnx: input %q is no tensor with a shape and a datatype of the Open Inference Protocol (it is %s %v); export the model with one, or without the input", v.Name, v.Type.words(), dims)
 		}
-		axis, err := v.axis(m, constant(m, v.Name) || i >= len(d.Inputs))
+		axis, port, err := v.fed(m, constant(m, v.Name) || i >= len(d.Inputs), loops[v.Name])
 		if err != nil {
 			return l, err
+		}
+		if port.Loop != "" {
+			looped[port.Loop] = axis
 		}
 		if axis >= 0 {
 			symbols[v.symbol(axis)] = true
 		}
-		l.Signature.Inputs, l.In = append(l.Signature.Inputs, v.port(axis)), append(l.In, axis)
+		l.Signature.Inputs, l.In = append(l.Signature.Inputs, port), append(l.In, axis)
 		if axis >= 0 && dims[axis] > 0 && (l.Limit == 0 || dims[axis] < int64(l.Limit)) {
 			l.Limit = int(dims[axis])
 		}
@@ -160,7 +163,11 @@ func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 			note(&l.Signature.Unusable, v.Name, why)
 			continue
 		}
-		if _, said := m.BatchAxis[v.Name]; !said && axis >= 0 {
+		_, said := m.BatchAxis[v.Name]
+		if at, goesBack := looped[v.Name]; goesBack && !said {
+			axis, said = at, true
+		}
+		if !said && axis >= 0 {
 			if why := v.doubt(axis, l.Limit, symbols); why != "" {
 				note(&l.Signature.Doubts, v.Name, why)
 			}
@@ -178,8 +185,8 @@ func note(to *map[string]string, name, text string) {
 	(*to)[name] = text
 }
 
-// Only is the layout with these outputs alone, so that nothing else is computed; with all
-// where none is named.
+// Only is the layout with these outputs alone and those that go back to inputs, so that nothing else
+// is computed; with all where none is named.
 func (l Layout) Only(outputs []string) (Layout, error) {
 	if len(outputs) == 0 {
 		if len(l.Out) == 0 {
@@ -188,6 +195,7 @@ func (l Layout) Only(outputs []string) (Layout, error) {
 		return l, nil
 	}
 	all, axes := l.Signature.Outputs, l.Out
+	outputs = slices.Concat(outputs, l.Signature.Loops())
 	l.Signature.Outputs, l.Out = nil, nil
 	for i, p := range all {
 		if slices.Contains(outputs, p.Name) {

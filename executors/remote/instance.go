@@ -96,6 +96,9 @@ func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []s
 			return fmt.Errorf("its metadata has the tensor %q of datatype %q, which the protocol does not know", p.Name, p.Datatype)
 		}
 	}
+	if told := (pipelines.Signature{Inputs: meta.Inputs}); len(wanted) > 0 {
+		wanted = slices.Concat(wanted, told.Loops())
+	}
 	fed, err := in.shared(meta.Inputs, m)
 	if err != nil {
 		return err

@@ -210,6 +210,9 @@ func (b *ModuleBuilder) InConstant(name string, value any) *ModuleBuilder {
 // as they are, without a batch dimension.
 func (b *ModuleBuilder) Unbatched() *ModuleBuilder { b.m.Unbatched = true; return b }
 
+// State makes the module keep state between the frames of a stream.
+func (b *ModuleBuilder) State() *ModuleBuilder { b.m.State = true; return b }
+
 // BatchAxis says which dimension of an input or output of the model is the batch,
 // counted from 0, or NoBatchAxis where it has none.
 func (b *ModuleBuilder) BatchAxis(name string, axis int) *ModuleBuilder {

@@ -92,6 +92,8 @@ var moduleBlock = block[pipelines.Module]{
 				`list of the batch sizes to measure; without it 1, 2, 4, 8, 16, 32, as far as the model takes them`),
 			attr("batching", unless, func(m *pipelines.Module) *bool { return &m.Unbatched },
 				`'false' for a network that takes one request at a time: its tensors go through as they are, without a batch dimension (below)`),
+			attr("state", boolean, func(m *pipelines.Module) *bool { return &m.State },
+				`'true' for a module that keeps state between the frames of a stream, such as a tracker or a recurrent network: it gets the frames of each stream one at a time and in order, with the state that the one before left. See [streams](streams.md#state)`).printedWhen(func(m *pipelines.Module) bool { return m.State }),
 			attr("batch_axis", batchAxis, func(m *pipelines.Module) *map[string]int { return &m.BatchAxis },
 				`an object: for inputs and outputs whose batch is not the first dimension, which it is (below)`),
 			attr("libraries", paths, func(m *pipelines.Module) *[]string { return &m.Libraries },

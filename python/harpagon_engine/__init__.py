@@ -15,6 +15,13 @@
     if __name__ == "__main__":
         serve(Double())
 
+A model that keeps something between the frames of a stream, such as a tracker, has state = True, and
+with every batch the sessions of its rows:
+
+        def infer(self, batch):
+            for session, boxes in zip(batch.sessions, batch["boxes"].numpy()):
+                session["seen"] = session.get("seen", 0) + len(boxes)
+
 The standard library is all that it needs; tensors are views of memory that the executor
 shares with this process, as memoryview, numpy array or PyTorch tensor. Harpagon puts the
 package on PYTHONPATH of the commands that it starts. Module harpagon_engine.torch helps
@@ -23,6 +30,7 @@ with PyTorch on a GPU.
 
 from ._model import Model
 from ._server import serve
+from ._session import Session
 from ._tensors import Batch, Invalid, Tensor
 
-__all__ = ["Batch", "Invalid", "Model", "Tensor", "serve"]
+__all__ = ["Batch", "Invalid", "Model", "Session", "Tensor", "serve"]

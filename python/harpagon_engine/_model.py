@@ -15,6 +15,9 @@ class Model:
     inputs: Sequence[tuple[str, str, Sequence[int]]] = ()
     outputs: Sequence[tuple[str, str, Sequence[int]]] = ()
 
+    #: Whether it keeps state between the frames of a stream, in batch.sessions; the module then says state = true.
+    state: bool = False
+
     def load(self, path: str, device: str) -> None:
         """Makes the model ready. path is that of the module's model, empty without one;
         device is "cuda" on a GPU, of which this process sees no other, or else "cpu"."""

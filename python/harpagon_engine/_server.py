@@ -24,6 +24,7 @@ from typing import Any, Iterable, Mapping, NoReturn, Sequence
 from urllib.parse import unquote
 
 from ._model import Model
+from ._session import NAME as SESSION
 from ._tensors import FORMATS, SIZES, Batch, Invalid, Port, Tensor, flat, pack, size_of
 
 HEADER = "Inference-Header-Content-Length"
@@ -234,6 +235,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.say(200, {"name": "harpagon_engine", "version": "1", "extensions": EXTENSIONS})
         elif path == model:
             ports = [[dict(zip(("name", "datatype", "shape"), p)) for p in of.values()] for of in (s.inputs, s.outputs)]
+            for port in ports[0]:
+                if port["name"] == SESSION:
+                    port["loop"] = SESSION
             self.say(200, {"name": s.name, "versions": ["1"], "platform": "python", "inputs": ports[0], "outputs": ports[1],
                            "parameters": {"memory_bytes": s.model.memory()}})
         elif path == "/v2/systemsharedmemory/status":
@@ -294,6 +298,8 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, model: Model, path: str, name: str) -> None:
         self.model, self.name, self.ready = model, name, False
         self.inputs, self.outputs = _ports(model.inputs), _ports(model.outputs)
+        if model.state:
+            self.inputs[SESSION] = self.outputs[SESSION] = Port(SESSION, "BYTES", [-1, 1])
         self.regions = Regions(model)
         self.waiting: queue.SimpleQueue[Work] = queue.SimpleQueue()
         super().__init__(path, Handler)
@@ -313,7 +319,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         while True:
             work = self.waiting.get()
             try:
-                answers = self.model.infer(work.batch)
+                answers = {**self.model.infer(work.batch), **work.batch.kept()}
                 missing = [name for name in self.outputs if name not in answers]
                 if missing:
                     raise ValueError("infer returned no output %r" % missing[0])

@@ -6,6 +6,8 @@ import math
 import struct
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
+from ._session import NAME, Session
+
 #: Formats of package struct by datatype. BF16 has none, and BYTES no fixed size.
 FORMATS = {
     "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
@@ -118,6 +120,10 @@ class Batch(Mapping[str, Tensor]):
     def __init__(self, inputs: dict[str, Tensor], outputs: Mapping[str, Port], places: Mapping[str, memoryview]) -> None:
         self._inputs, self._outputs, self._places = inputs, outputs, places
         self._made: dict[str, Tensor] = {}
+        #: Of a model that keeps state: what it keeps of the stream of each row.
+        self.sessions: list[Session] = []
+        if NAME in outputs:
+            self.sessions = [Session.read(text) for text in inputs.pop(NAME).values()]
         #: For what Model.prepare makes.
         self.prepared: Any = None
 
@@ -148,6 +154,12 @@ class Batch(Mapping[str, Tensor]):
             place = memoryview(bytearray(size))
         self._made[name] = Tensor(name, port.datatype, shape, place[:size])
         return self._made[name]
+
+    def kept(self) -> Mapping[str, Any]:
+        """The sessions as they go back."""
+        if NAME not in self._outputs:
+            return {}
+        return {NAME: ([len(self.sessions), 1], [s.text() for s in self.sessions])}
 
     def answer(self, name: str, value: Any) -> Tensor:
         """What infer returned for an output, in memory that outlives the batch or in its place."""

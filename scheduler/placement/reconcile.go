@@ -105,7 +105,7 @@ func Identity(d *Deployment, module string) string {
 	}
 	slices.Sort(inputs)
 	inputs = append(inputs, constants...)
-	return fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, m.Function, m.Model, strings.Join(inputs, ","), m.Unbatched, m.BatchAxis)
+	return fmt.Sprintf("%s|%s|%s|%s|%v|%v|%v", digest, m.Function, m.Model, strings.Join(inputs, ","), m.Unbatched, m.BatchAxis, m.State)
 }
 
 // content says everything that an executor keeps for life: pipeline, module,

@@ -138,7 +138,7 @@ func helloFromProto(h *pb.Hello) *Hello {
 func portsToProto(ports []pipelines.Port) []*pb.Port {
 	out := make([]*pb.Port, len(ports))
 	for i, p := range ports {
-		out[i] = &pb.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape}
+		out[i] = &pb.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Loop: p.Loop}
 	}
 	return out
 }
@@ -146,7 +146,7 @@ func portsToProto(ports []pipelines.Port) []*pb.Port {
 func portsFromProto(ports []*pb.Port) []pipelines.Port {
 	out := make([]pipelines.Port, len(ports))
 	for i, p := range ports {
-		out[i] = pipelines.Port{Name: p.GetName(), Datatype: p.GetDatatype(), Shape: p.GetShape()}
+		out[i] = pipelines.Port{Name: p.GetName(), Datatype: p.GetDatatype(), Shape: p.GetShape(), Loop: p.GetLoop()}
 	}
 	return out
 }

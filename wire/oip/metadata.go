@@ -60,6 +60,7 @@ type portJSON struct {
 	Datatype string  `json:"datatype"`
 	Shape    []int64 `json:"shape"`
 	Typical  []int64 `json:"typical,omitempty"` // ours: of a typical request, where the shape varies
+	Loop     string  `json:"loop,omitempty"`    // ours: of an input that keeps state, the output that goes back to it
 }
 
 // EncodeMetadata writes what is told of a pipeline.
@@ -171,7 +172,7 @@ func applicationsFromJSON(all []applicationJSON) (out []pipelines.Application) {
 func portsToJSON(ports []pipelines.Port) []portJSON {
 	out := make([]portJSON, len(ports))
 	for i, p := range ports {
-		out[i] = portJSON{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Typical: p.Typical}
+		out[i] = portJSON{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Typical: p.Typical, Loop: p.Loop}
 		if p.Shape == nil {
 			out[i].Shape = []int64{}
 		}
@@ -182,7 +183,7 @@ func portsToJSON(ports []pipelines.Port) []portJSON {
 func portsFromJSON(ports []portJSON) []pipelines.Port {
 	out := make([]pipelines.Port, len(ports))
 	for i, p := range ports {
-		out[i] = pipelines.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Typical: p.Typical}
+		out[i] = pipelines.Port{Name: p.Name, Datatype: p.Datatype, Shape: p.Shape, Typical: p.Typical, Loop: p.Loop}
 	}
 	return out
 }

@@ -52,6 +52,7 @@ type stream struct {
 	held   any  // the frame that waits for its time; nil for none
 	spared bool // the last one that came while another waited was dropped: the next is not
 	ended  bool // no more are to come
+	kept   any  // see Kept
 	frames int64
 	inTime int64
 }
@@ -189,6 +190,9 @@ func (s *Streams) Withdraw(name string, frame any) {
 		of.held = nil
 	}
 }
+
+// Kept is what the driver keeps of a stream that is open, for as long as it is; nil at first.
+func (s *Streams) Kept(name string) *any { return &s.open[name].kept }
 
 // Answer counts a frame that was answered in time.
 func (s *Streams) Answer(name string) {

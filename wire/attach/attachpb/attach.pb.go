@@ -457,10 +457,12 @@ func (x *Resident) GetOutputs() []*Port {
 }
 
 type Port struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Datatype      string                 `protobuf:"bytes,2,opt,name=datatype,proto3" json:"datatype,omitempty"`
-	Shape         []int64                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Datatype string                 `protobuf:"bytes,2,opt,name=datatype,proto3" json:"datatype,omitempty"`
+	Shape    []int64                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"`
+	// Of an input that keeps state: the output that goes back to it.
+	Loop          string `protobuf:"bytes,4,opt,name=loop,proto3" json:"loop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,6 +516,13 @@ func (x *Port) GetShape() []int64 {
 		return x.Shape
 	}
 	return nil
+}
+
+func (x *Port) GetLoop() string {
+	if x != nil {
+		return x.Loop
+	}
+	return ""
 }
 
 type Batch struct {
@@ -1351,11 +1360,12 @@ const file_attach_proto_rawDesc = "" +
 	"\bResident\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
 	"\x06inputs\x18\x02 \x03(\v2\x18.harpagon.attach.v1.PortR\x06inputs\x122\n" +
-	"\aoutputs\x18\x03 \x03(\v2\x18.harpagon.attach.v1.PortR\aoutputs\"L\n" +
+	"\aoutputs\x18\x03 \x03(\v2\x18.harpagon.attach.v1.PortR\aoutputs\"`\n" +
 	"\x04Port\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bdatatype\x18\x02 \x01(\tR\bdatatype\x12\x14\n" +
-	"\x05shape\x18\x03 \x03(\x03R\x05shape\"\xca\x01\n" +
+	"\x05shape\x18\x03 \x03(\x03R\x05shape\x12\x12\n" +
+	"\x04loop\x18\x04 \x01(\tR\x04loop\"\xca\x01\n" +
 	"\x05Batch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\x06due_in\x18\x02 \x01(\x12H\x00R\x05dueIn\x88\x01\x01\x12.\n" +
