@@ -145,6 +145,15 @@ func (r *Result) AddWithin(s Setting, system, metric, unit string, ours, low, hi
 	}
 }
 
+// Only is the result with the rows of these metrics alone; the whole where there are none of them.
+func (r Result) Only(metrics []string) Result {
+	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return !slices.Contains(metrics, row.Metric) })
+	if len(rows) > 0 {
+		r.Rows = rows
+	}
+	return r
+}
+
 // Note appends a sentence.
 func (r *Result) Note(format string, values ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, values...))

@@ -36,7 +36,7 @@ func example() (experiments.Figure, experiments.Result) {
 
 func TestMarkdown(t *testing.T) {
 	f, r := example()
-	assert.Equal(t, `### An example
+	assert.Equal(t, `## An example
 
 goodput (1/s), arrivals even:
 
@@ -151,4 +151,15 @@ func TestEach(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	assert.ErrorIs(t, e.Each(stopped, "work", 1000, func(int) error { t.Error("runs"); return nil }), context.Canceled)
+}
+
+// TestOnly: one metric of several, and the whole where there is none of that name.
+func TestOnly(t *testing.T) {
+	f, r := example()
+	only := r.Only([]string{"late"})
+	assert.Contains(t, f.Markdown(only), "late (%), arrivals even:")
+	assert.NotContains(t, f.Markdown(only), "goodput (1/s), arrivals even:")
+	assert.Equal(t, r, r.Only([]string{"cost"}))
+	assert.Equal(t, r, r.Only(nil))
+	assert.Len(t, f.Tables(r), 2, "rows of the whole stay")
 }

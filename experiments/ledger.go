@@ -36,6 +36,7 @@ func Ledger(all []Made) Grid {
 		}
 		line := []string{m.ID, fmt.Sprintf("%.1f", m.Took.Seconds()), fmt.Sprint(printed), "-", "-", "-"}
 		if printed > 0 {
+			g.Numbers += printed
 			line[3], line[4], line[5] = fmt.Sprint(near), quantity.Number(least), quantity.Number(most)
 		}
 		g.Rows = append(g.Rows, line)

@@ -142,7 +142,7 @@ func (p *Point) divide(n float64) {
 func overloadFigures() []Figure {
 	return []Figure{{
 		ID: "dispatching/overload", Title: "Goodput beyond capacity, durations that vary by 30 %", Seconds: 1200,
-		Layout: Layout{Down: []string{System}, Across: []string{"load"}}, Run: runOverload,
+		Layout: Layout{Down: []string{"arrivals", "devices", System}, Across: []string{"load"}}, Run: runOverload,
 		Picture: &Picture{Metric: "goodput in capacities", Panel: []string{"arrivals", "devices"}, X: "load", LogX: true,
 			Footer: "Simulated; the first 20 workloads of the suite, durations with a coefficient of variation of 0.3. Capacity is the highest goodput of a plan at 0.8 to 3 times its rate."},
 	}, dropping(), overFanout()}

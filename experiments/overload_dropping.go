@@ -64,7 +64,7 @@ func deep(n int, span float64) ([]dropped, error) {
 func dropping() Figure {
 	return Figure{
 		ID: "dispatching/dropping", Title: "Dropping across modules: goodput, and device time for requests that fail later", Seconds: 120,
-		Layout: Layout{Down: []string{System}, Across: []string{"load"}}, Run: runDropping,
+		Layout: Layout{Down: []string{"arrivals", "noise", System}, Across: []string{"load"}}, Run: runDropping,
 		Picture: &Picture{Metric: "goodput in planned rates", Panel: []string{"arrivals", "noise"}, X: "load",
 			Footer: "Simulated; the first 12 pipelines of the suite with three and more modules, devices whole."},
 	}

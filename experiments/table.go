@@ -158,7 +158,7 @@ func (f *Figure) Text(r Result) string {
 
 // Markdown writes the figure for documents.
 func (f *Figure) Markdown(r Result) string {
-	parts := []string{"### " + f.Title + "\n"}
+	parts := []string{"## " + f.Title + "\n"}
 	for _, g := range f.Tables(r) {
 		parts = append(parts, g.captioned("%s:\n\n")+g.Markdown())
 	}

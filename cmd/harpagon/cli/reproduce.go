@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type reproduceFlags struct {
 	list, full, all    bool
 	asJSON, asMarkdown bool
 	out, plot, trace   string
+	metrics            []string
 	as                 string
 	explain            bool
 }
@@ -74,6 +76,7 @@ system tells it, so that other work hardly matters.`,
 	flags.BoolVar(&f.explain, "explain", false, "find the assumptions that close the gaps to printed numbers, instead of printing tables")
 	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
+	flags.StringArrayVar(&f.metrics, "metric", nil, "print only this `metric` of the figures that have it, such as \"goodput\"; may be repeated. --out and --plot keep all")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
 	flags.StringVar(&f.plot, "plot", "", "draw each figure that can be drawn to `folder`: ID.svg")
 	flags.StringVar(&f.trace, "trace", "", "for harmonybatch/traces: a `file` of requests a minute, as the Azure Functions trace has them, in place of drawn ones")
@@ -231,14 +234,15 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		}
 		took := d.now() - start
 		lines = append(lines, experiments.Made{ID: one.ID, Took: took, Rows: r.Rows})
-		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Took: took.Seconds(), Rows: r.Rows, Notes: r.Sentences(), Assumed: r.Held})
+		shown := r.Only(f.metrics)
+		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Took: took.Seconds(), Rows: shown.Rows, Notes: r.Sentences(), Assumed: r.Held})
 		switch {
 		case f.asJSON:
 		case f.asMarkdown:
-			fmt.Fprint(d.Stdout, head, one.Markdown(r), "\n")
+			fmt.Fprint(d.Stdout, head, one.Markdown(shown), "\n")
 			head = ""
 		default:
-			fmt.Fprint(d.Stdout, one.Text(r), "\n")
+			fmt.Fprint(d.Stdout, one.Text(shown), "\n")
 		}
 		if err = f.keep(d, one, r, f.head(line)); err != nil {
 			break
@@ -248,13 +252,13 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		err = errors.Join(err, writeJSON(d.Stdout, map[string]any{"figures": made}))
 	}
 	fmt.Fprintf(d.Stderr, "%d of %d figures in %s\n", len(made), len(chosen), (d.now() - began).Round(time.Second))
-	if g := experiments.Ledger(lines); len(g.Rows) > 1 && f.asMarkdown {
-		fmt.Fprint(d.Stdout, "### Figures beside the papers\n\n", g.Markdown(), "\n")
+	if g := experiments.Ledger(lines); len(g.Rows) > 1 && g.Numbers > 0 && f.asMarkdown {
+		fmt.Fprint(d.Stdout, "## Figures beside the papers\n\n", g.Markdown(), "\n")
 	} else if len(g.Rows) > 1 && !f.asJSON {
 		fmt.Fprint(d.Stdout, "Figures beside the papers\n\n", g.Text())
 	}
 	if g := experiments.Glossary(chosen); f.asMarkdown && err == nil && len(g.Rows) > 0 {
-		fmt.Fprint(d.Stdout, "### Assumptions\n\n", g.Markdown())
+		fmt.Fprint(d.Stdout, "## Assumptions\n\n", g.Markdown())
 	}
 	return err
 }
@@ -323,9 +327,10 @@ func writeCSV(name string, r experiments.Result) error {
 	return osutil.ReplaceFile(name, text.Bytes(), 0o666)
 }
 
-// head says how Markdown was made.
+// head says how, where and when Markdown was made.
 func (f *reproduceFlags) head(command string) string {
-	return fmt.Sprintf("Made by `%s` on %s, %d cores (%s/%s).\n\n", command, runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("Made by `%s` on %s, %d cores (%s/%s), %s.\n\n",
+		command, runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, time.Now().UTC().Format(time.DateOnly))
 }
 
 // command is the command line that prints the same.
@@ -342,6 +347,9 @@ func (f *reproduceFlags) command(ids []string) string {
 	}
 	if f.trace != "" {
 		words = append(words, "--trace", filepath.Base(f.trace))
+	}
+	for _, m := range f.metrics {
+		words = append(words, "--metric", strconv.Quote(m))
 	}
 	return strings.Join(append(words, "--markdown"), " ")
 }
