@@ -130,7 +130,7 @@ func (h *Host) engineOf(t Task) (Engine, error) {
 func (h *Host) device(name string) (*deviceQueue, error) {
 	known := func(d placement.Device) bool { return d.Name == name }
 	if len(h.Devices) > 0 && !slices.ContainsFunc(h.Devices, known) {
-		return nil, fmt.Errorf("executors: host %q has no device %q; place the executor anew on a device that exists", h.Name, name)
+		return nil, fmt.Errorf("executors: host %q has no device %q; place the executor again on a device that exists", h.Name, name)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -140,7 +140,7 @@ func (s *session) soon() func(attach.Soon) {
 // refuse answers a batch that came while another gateway's has cost all engines.
 func (s *session) refuse(batch *attach.Batch) error {
 	return s.answerReloading(&attach.Result{ID: batch.ID, Away: true,
-		Err: wire.Errorf(wire.CodeUnavailable, s.executor.task.Module.Name, "the engine is being loaded anew")})
+		Err: wire.Errorf(wire.CodeUnavailable, s.executor.task.Module.Name, "the engine is being loaded again")})
 }
 
 // answerReloading answers a batch whose engine is being loaded for another.

@@ -85,7 +85,7 @@ func Disturbed(modules ...Module) string {
 	if len(names) > 1 {
 		were, their = "were", "their"
 	}
-	return fmt.Sprintf("others used up to %.1f cores while %s %s profiled, so %s durations may be too long; harpagon profile --again measures anew when the machine is calm",
+	return fmt.Sprintf("others used up to %.1f cores while %s %s profiled, so %s durations may be too long; harpagon profile --again measures again when the machine is calm",
 		others, strings.Join(names, ", "), were, their)
 }
 

@@ -105,7 +105,11 @@ func Identity(d *Deployment, module string) string {
 	}
 	slices.Sort(inputs)
 	inputs = append(inputs, constants...)
-	return fmt.Sprintf("%s|%s|%s|%s|%v|%v|%v", digest, m.Function, m.Model, strings.Join(inputs, ","), m.Unbatched, m.BatchAxis, m.State)
+	same := fmt.Sprintf("%s|%s|%s|%s|%v|%v", digest, m.Function, m.Model, strings.Join(inputs, ","), m.Unbatched, m.BatchAxis)
+	if m.State {
+		same += "|state"
+	}
+	return same
 }
 
 // content says everything that an executor keeps for life: pipeline, module,

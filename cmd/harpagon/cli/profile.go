@@ -185,7 +185,7 @@ func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (
 		return false, nil
 	}
 	err = f.state.With(ctx, func(commands *control.Control) error {
-		reply, err := commands.Profile(ctx, p.Name, "profiles are measured anew: harpagon profile --again")
+		reply, err := commands.Profile(ctx, p.Name, "profiles are measured again: harpagon profile --again")
 		if errors.Is(err, control.ErrNotFound) {
 			return nil
 		}

@@ -37,7 +37,7 @@ func newReproduceCommand(d *Deps) *cobra.Command {
 	all := experiments.All()
 	c := &cobra.Command{
 		Use:   "reproduce [ID...]",
-		Short: "Make figures and tables of the papers and of the docs anew",
+		Short: "Make figures and tables of the papers and of the docs again",
 		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
 what the papers print beside it: a small part of each, or with --full the whole.
 --list names the figures and says how long the whole of each takes on two cores,

@@ -57,7 +57,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 	var security securityFlags
 	security.Register(c)
 	cache.RegisterSize(c)
-	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan anew when the load drifts")
+	flags.BoolVar(&o.Fixed, "fixed", false, "do not plan again when the load drifts")
 	flags.StringVar(&o.Record, "record", "", recordUsage)
 	c.RunE = func(c *cobra.Command, paths []string) error {
 		d.Settle(c.Context())

@@ -147,7 +147,7 @@ func prepare(c *config.Config, o Options) error {
 		return fmt.Errorf("embedded: search attributes: %w", err)
 	}
 	if err := sqlite.CreateNamespaces(store, namespace); err != nil {
-		return fmt.Errorf("embedded: %s cannot be used (is it damaged, or of another version?); remove it to begin anew: %w", o.DBFile, err)
+		return fmt.Errorf("embedded: %s cannot be used (is it damaged, or of another version?); remove it to begin again: %w", o.DBFile, err)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (f Folder) Endpoints() (Endpoints, error) {
 		return e, fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
 	if err := json.Unmarshal(b, &e); err != nil {
-		return e, fmt.Errorf("harpagon: %s, which says where the system answers, is damaged; start the system again, which writes it anew: %w", f.endpoints(), err)
+		return e, fmt.Errorf("harpagon: %s, which says where the system answers, is damaged; start the system again, which writes it again: %w", f.endpoints(), err)
 	}
 	return e, nil
 }
@@ -175,7 +175,7 @@ func (f Folder) remembered() (all []placement.Device, err error) {
 		return nil, fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
 	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, fmt.Errorf("harpagon: %s, which lists the devices of the start before, is damaged; name the declaration once more, which writes it anew: harpagon up PATH: %w", f.devices(), err)
+		return nil, fmt.Errorf("harpagon: %s, which lists the devices of the start before, is damaged; name the declaration once more, which writes it again: harpagon up PATH: %w", f.devices(), err)
 	}
 	return all, nil
 }
