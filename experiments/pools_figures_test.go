@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
-// TestWhatTheTableShows holds for one model and fewer queries what the tables of
-// docs/explanation/pools.md show for all.
+// TestWhatTheTableShows holds for one model and fewer queries what the table of
+// docs/results/pools.md shows for all.
 func TestWhatTheTableShows(t *testing.T) {
 	const ofOracle = 0.95 // least goodput of matching, relative to the oracle
 	r, err := measurePool(t.Context(), published.KairosModels()[1], "gamma:10.5", quickQueries)

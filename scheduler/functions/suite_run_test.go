@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// full asks for the whole of the test whose figures docs/explanation/functions.md quotes;
+// full asks for the whole of the test whose figures docs/results/functions.md quotes;
 // without it, it runs on a part.
 func full() bool { return os.Getenv("HARPAGON_FUNCTIONS_SUITE") == "full" }
 
