@@ -61,7 +61,7 @@ var mutations = []mutation{
 	{"answers go to the wrong requests after one has failed", "executors/batch.go",
 		"			w.answers[i] = answers[0]\n			continue", "			w.answers[0] = answers[0]\n			continue"},
 	{"generations share what they must not", "scheduler/placement/reconcile.go",
-		`"%s|%s|%s|%s|%v|%v", digest, m.Function, m.Model,`, `"%s|%s|%s|%s|%v|%v", digest, m.Function, "",`},
+		`digest, m.Function, m.Model,`, `digest, m.Function, "",`},
 	{"executors are released under requests", "gateway/install.go",
 		"return !g.wanted(pipelineName, executors) }", "return true }"},
 	{"a released executor is told nothing", "gateway/install.go",
