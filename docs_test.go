@@ -1,6 +1,7 @@
 package harpagon_test
 
 import (
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,6 +12,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/oip"
 )
 
 var (
@@ -170,4 +176,26 @@ func declares(t *testing.T, folder, kind, name string) bool {
 		require.NoError(t, err)
 		return slices.ContainsFunc(function.FindAllString(string(text), -1), func(line string) bool { return strings.Contains(line, name) })
 	})
+}
+
+// TestPageOfErrors: docs/reference/errors.md lists the codes with their statuses, and the outcomes.
+func TestPageOfErrors(t *testing.T) {
+	text, err := os.ReadFile("docs/reference/errors.md")
+	require.NoError(t, err)
+	page := string(text)
+	source, err := os.ReadFile("wire/errors.go")
+	require.NoError(t, err)
+	var want, got []string
+	for _, m := range regexp.MustCompile(`Code\w+ +Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		code := wire.Code(m[1])
+		want = append(want, fmt.Sprintf("| `%s` | %d | %v |", code, oip.Status(code), codes.Code(oip.GRPC(code))))
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `\\w+` \\| [0-9]{3} \\| \\w+ \\|").FindAllString(page, -1) {
+		got = append(got, m)
+	}
+	assert.ElementsMatch(t, want, got)
+	_, outcomes, _ := strings.Cut(page, "## Outcomes")
+	for o := dispatcher.Completed; o <= dispatcher.Invalid; o++ {
+		assert.Contains(t, outcomes, "| `"+o.String()+"` |")
+	}
 }

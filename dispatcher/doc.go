@@ -70,7 +70,7 @@
 //
 // Stations have locks of their own, and admission control has one for each set of services
 // that have devices in common, so that several cores decide for several modules at once
-// (docs/how-to/cores.md). One station is decided by one core at a time; clusters are divided by
+// (docs/results/dispatcher.md). One station is decided by one core at a time; clusters are divided by
 // what that can do.
 //
 // # Locks

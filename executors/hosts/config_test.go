@@ -104,7 +104,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The example is what docs/how-to/fleet.md describes.
+// The example is that of docs/how-to/provision.md.
 func TestTheExampleIsRead(t *testing.T) {
 	all, err := Load("../../examples/cluster/hosts.hcl")
 	require.NoError(t, err)

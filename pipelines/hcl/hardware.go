@@ -20,7 +20,7 @@ var hardwareBlock = block[pipelines.Hardware]{
 			`money per hour of one whole device, above zero`).noted("this or 'prices'").
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File == "" }),
 		attr("prices", file, func(h *pipelines.Hardware) *string { return &h.Listed.File },
-			`a price list, see below`).noted("this or 'price'"),
+			`a price list: [CSV](../reference/hardware.md#price-lists)`).noted("this or 'price'"),
 		attr("listed_as", text, func(h *pipelines.Hardware) *string { return &h.Listed.Name },
 			`the name by which the list has it; its own name without it`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File != "" && h.Listed.Name != h.Name }),
@@ -28,7 +28,7 @@ var hardwareBlock = block[pipelines.Hardware]{
 			`of the list's prices: '"on-demand"' (default) or '"spot"'`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File != "" && h.Listed.Market != "" }),
 		attr("interruptions", number, func(h *pipelines.Hardware) *float64 { return &h.Interruptions },
-			`how often one device is taken back by who rents it out, per hour: 20 % a month are '0.0003'. Stands on the list with 'market = "spot"'. [planning.md](../explanation/planning.md#devices-that-are-taken-back) says what plans make of it`).
+			`how often one device is taken back by who rents it out, per hour: 20 % a month are '0.0003'. With 'market = "spot"' the list has it. See [planning](../explanation/planning.md#devices-that-are-taken-back)`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File == "" && h.Interruptions != 0 }),
 		attr("recovery", duration, func(h *pipelines.Hardware) *time.Duration { return &h.Recovery },
 			`how long it takes until another device serves in the place of one that was taken back: noticing it, renting, starting a worker, loading models. '"5m"' without it`),

@@ -31,7 +31,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("headroom", headroom, func(p *pipelines.Pipeline) **float64 { return &p.Headroom },
 			`share of the objective that plans leave free for what machines do besides: '"10%"', or '0.1'. Budgets add up to the objective less this; a request's own deadline stays the objective. With it, durations count as profiles state them; without it, as long as 95 % of measured runs took at most, where profiles tell their spread (see [planning](../explanation/planning.md#headroom))`),
 		attr("dispatch", text, func(p *pipelines.Pipeline) *string { return &p.Dispatch },
-			`how batches are cut from the stream: `+firstIsDefault(pipelines.Dispatches(pipelines.KindPipeline))+`. The default keeps what plans promise; those of clusters go by deadlines; '"round-robin"' and '"round-robin:batches"' go by turns, for comparison. See [operating](../how-to/operating.md#dispatch)`),
+			`how batches are cut from the stream: `+firstIsDefault(pipelines.Dispatches(pipelines.KindPipeline))+`. The default keeps what plans promise; those of clusters go by deadlines; '"round-robin"' and '"round-robin:batches"' go by turns, for comparison. See [dispatch policies](../how-to/overload.md#choose-a-dispatch-policy)`),
 		attr("accuracy", accuracy, func(p *pipelines.Pipeline) *float64 { return &p.Accuracy },
 			`the least accuracy that the variants of modules may leave, above 0 and at most 1; see [variants](../how-to/variants.md)`),
 	},

@@ -17,7 +17,7 @@ import (
 var poolBlock = block[pipelines.Pool]{
 	kind: "pool",
 	attributes: slices.Concat(
-		together("what answers queries, as in a [module](../reference/declaring.md): an ONNX file, an address, or a command. Without any the pool is emulated by its profile",
+		together("what answers queries, as in a [module](../reference/modules.md): an ONNX file, an address, or a command. Without any the pool is emulated by its profile",
 			append(networkRows(func(p *pipelines.Pool) network { return networkOf(&p.Network) }),
 				attr("batch_axis", batchAxis, func(p *pipelines.Pool) *map[string]int { return &p.Network.BatchAxis }, ""))...),
 		[]attribute[pipelines.Pool]{
@@ -43,7 +43,7 @@ var poolBlock = block[pipelines.Pool]{
 	),
 	parts: []part[pipelines.Pool]{
 		planOf(func(p *pipelines.Pool) *pipelines.Planning { return &p.Plan }).
-			documented("", `a block with the 'policy' that plans the pool: 'plan { policy = "kairos" }'; see [declaring](../reference/declaring.md#plan-how-a-service-is-planned)`),
+			documented("", `a block with the 'policy' that plans the pool: 'plan { policy = "kairos" }'; see [plan](../reference/hcl.md#plan-how-a-service-is-planned)`),
 		matchingPart,
 		many(&inputBlock, func(p *pipelines.Pool) *[]pipelines.Port { return &p.Inputs }, sized).
 			documented("", `a tensor of a query: 'datatype', and the 'shape' of one item; the size of the query comes before it (and may be written out as -1). The name is that of the network's input`),
@@ -279,7 +279,7 @@ var functionBlock = block[pipelines.Function]{
 	},
 	parts: []part[pipelines.Function]{
 		planOf(func(f *pipelines.Function) *pipelines.Planning { return &f.Plan }).
-			documented("", `a block with the 'policy' that plans the function: 'plan { policy = "harmonybatch" }'; see [declaring](../reference/declaring.md#plan-how-a-service-is-planned)`),
+			documented("", `a block with the 'policy' that plans the function: 'plan { policy = "harmonybatch" }'; see [plan](../reference/hcl.md#plan-how-a-service-is-planned)`),
 		many(&inputBlock, func(f *pipelines.Function) *[]pipelines.Port { return &f.Inputs }).
 			documented("", `'datatype' and 'shape' of one request, as for a pipeline; without any, what the provider's metadata says, and where that says nothing, requests are passed on as they come`),
 		many(&applicationBlock, func(f *pipelines.Function) *[]pipelines.Application { return &f.Applications }).

@@ -269,7 +269,7 @@ func instead(backend string) string {
 	case "openvino":
 		return "take the ONNX file that it was converted from"
 	case "dali":
-		return "decode, resize, crop and normalize by functions (docs/reference/declaring.md#functions)"
+		return "decode, resize, crop and normalize by functions (docs/reference/steps.md)"
 	}
 	return "write its code as a class of harpagon_engine (python/README.md): command = [\"python3\", \"./serve.py\"]"
 }

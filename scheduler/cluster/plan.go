@@ -41,7 +41,7 @@ type Options struct {
 	DispatcherRate float64
 }
 
-// DefaultDispatcherRate is what one core decides with room to spare (docs/how-to/cores.md
+// DefaultDispatcherRate is what one core decides with room to spare (docs/results/dispatcher.md
 // has what was measured).
 const DefaultDispatcherRate = 500_000
 

@@ -18,7 +18,7 @@
 // tensors beside which they cost nothing. A dispatcher gets and sends several for every item.
 // Written and read, the four fields of a protobuf message take three to seven times as long as
 // the twelve of an Arrive here (0.65 to 0.9 us and 0.11 to 0.19, BenchmarkMessages), which would
-// be a quarter of what a dispatcher takes for an arrival (1.8 us, docs/how-to/cores.md).
+// be half of what a dispatcher takes for an arrival (1.2 to 1.5 us, docs/results/dispatcher.md).
 //
 // # Times
 //

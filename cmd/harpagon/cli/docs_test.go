@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	hclv2 "github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,10 +23,13 @@ import (
 
 var fences = regexp.MustCompile("(?ms)^```(hcl|csv)\n(.*?)^```$")
 
-// TestReferenceOfTheLanguage holds the examples of docs/reference/declaring.md to what
-// they explain. Their profiles are those that init writes.
+// TestReferenceOfTheLanguage parses and checks the examples of the pages about the language.
+// Their profiles are those that init writes.
 func TestReferenceOfTheLanguage(t *testing.T) {
-	text := read(t, filepath.Join(root, "docs", "reference", "declaring.md"))
+	var text string
+	for _, page := range []string{"hardware", "hcl", "modules", "fanout", "expressions", "profiles", "steps"} {
+		text += read(t, filepath.Join(root, "docs", "reference", page+".md"))
+	}
 	found, folder := map[string]int{}, t.TempDir()
 	for i, fence := range fences.FindAllStringSubmatch(text, -1) {
 		kind, src := fence[1], []byte(fence[2])
@@ -56,7 +62,7 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 			}
 		})
 	}
-	assert.GreaterOrEqual(t, found["hcl"], 3)
+	assert.GreaterOrEqual(t, found["hcl"], 6)
 	assert.Equal(t, 2, found["csv"], "a price list and a profile")
 	for _, name := range steps.Builtin().Names() {
 		assert.True(t, strings.Contains(text, "| `"+name+"` |"), "the function %s is not in the reference", name)
@@ -74,4 +80,58 @@ func TestPlanningShowsWhatComparePrints(t *testing.T) {
 	took := regexp.MustCompile(`(yes|NO) +[0-9].*\n`)
 	words := func(s string) []string { return strings.Fields(took.ReplaceAllString(s, "$1\n")) }
 	assert.Equal(t, words(shown), words(got.stdout), "put what harpagon compare prints now into docs/explanation/planning.md")
+}
+
+// TestReferenceOfCommands: the pages of commands and flags list what the program has.
+func TestReferenceOfCommands(t *testing.T) {
+	var commands strings.Builder
+	flags := map[string][]string{} // the commands of a row
+	var visit func(c *cobra.Command, path string)
+	visit = func(c *cobra.Command, path string) {
+		if c.Runnable() && !c.HasSubCommands() {
+			fmt.Fprintf(&commands, "| `%s` | %s |\n", path, c.Short)
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			kind, usage := pflag.UnquoteUsage(f)
+			if f.Name == "json" {
+				return
+			}
+			if b := f.DefValue; kind != "" && !slices.Contains([]string{"", "0", "0s", "[]"}, b) && !strings.Contains(usage, "default") {
+				usage += fmt.Sprintf(" (default `%s`)", b)
+			}
+			row := fmt.Sprintf("| `%s` | %%s | %s |\n", strings.TrimSpace("--"+f.Name+" "+kind), strings.ReplaceAll(usage, "|", "\\|"))
+			flags[row] = append(flags[row], strings.TrimPrefix(path, "harpagon "))
+		})
+		for _, sub := range c.Commands() {
+			visit(sub, path+" "+sub.Name())
+		}
+	}
+	for _, s := range stages(&Deps{}) {
+		fmt.Fprintf(&commands, "\n## %s\n\n| command | what it does |\n|---|---|\n", strings.TrimSuffix(s.title, ":"))
+		for _, c := range s.commands {
+			visit(c, "harpagon "+c.Name())
+		}
+	}
+	rows := []string{}
+	for row, of := range flags {
+		slices.Sort(of)
+		rows = append(rows, fmt.Sprintf(row, strings.Join(of, ", ")))
+	}
+	slices.Sort(rows)
+	generated(t, "commands.md", commands.String()+"\n")
+	generated(t, "flags.md", "| flag | of | meaning |\n|---|---|---|\n"+strings.Join(rows, ""))
+}
+
+// generated compares a part of a page of the reference, and writes it with -update.
+func generated(t *testing.T, page, want string) {
+	t.Helper()
+	path := filepath.Join(root, "docs", "reference", page)
+	head, rest, found := strings.Cut(read(t, path), "<!-- generated -->\n")
+	got, tail, ended := strings.Cut(rest, "<!-- end -->")
+	require.True(t, found && ended, page)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(head+"<!-- generated -->\n"+want+"<!-- end -->"+tail), 0o644))
+		return
+	}
+	assert.Equal(t, want, got, "docs/reference/%s: go test ./cmd/harpagon/cli -run TestReferenceOfCommands -update", page)
 }

@@ -54,7 +54,7 @@ the commands that the file names.`,
 	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
 	c.Flags().StringVar(&size, "store-size", "", "how much that store may take, such as 2TiB (default 500GiB)")
-	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/how-to/fleet.md); empty makes none")
+	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/how-to/provision.md); empty makes none")
 	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
 	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider that declarations may have told to make functions, and no other; may be repeated (default any)")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
