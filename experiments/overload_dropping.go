@@ -105,7 +105,7 @@ func runDropping(ctx context.Context, e *Env) (Result, error) {
 		}
 		return err
 	})
-	out := Result{Notes: []string{"What serves counts the work that waits at all modules before a request is taken in, keeps more time in reserve there the more is wasted while more come than can be done, gives requests up at the first module that could not leave the others their budgets while a queue stands and others take their place, and before the items run that a request was split into where they are too many. The others go by deadlines alone, or with that admission. No rule exceeds the upper bound, which looks at each module by itself, as a fluid (package simulate/bound). Pipelines, profiles and arrivals are not those of the PARD paper (arXiv 2602.08747), which are not public."}}
+	out := Result{Notes: []string{"Row serves is what gateways do: requests are tested when they come, given up at the first module when they could not leave the others their budgets while its queue does not empty, and given up before their items run when these are too many. The other rows go by deadlines alone, or with the same admission. No rule exceeds the upper bound, which looks at each module by itself, as a fluid (package simulate/bound). Pipelines, profiles and arrivals are not those of the PARD paper (arXiv 2602.08747), which are not public."}}
 	for i, p := range points {
 		at := Set("arrivals", describe(p.process), "noise", p.noise, "pipelines", len(drawn), "load", p.load)
 		out.Add(at, droppers[p.system].name, "goodput in planned rates", "", found[i].goodput)

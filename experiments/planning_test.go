@@ -182,7 +182,7 @@ func TestReplay(t *testing.T) {
 		{"and no less", []plan.Group{group(8, 100, 50*time.Millisecond)}, false},
 		{"two groups share the stream", []plan.Group{group(8, 80, 100*time.Millisecond), group(2, 20, 100*time.Millisecond)}, true},
 		{"not both at once", []plan.Group{group(8, 80, 80*time.Millisecond), group(2, 20, 80*time.Millisecond)}, false},
-		// The example of docs/explanation/planning.md: what Theorem 1 promises, what can be
+		// The example of docs/explanation/what-a-plan-promises.md: what Theorem 1 promises, what can be
 		// promised instead, and what it refuses though it can be kept.
 		{"Theorem 1 promises 60 and 75 ms", []plan.Group{group(6, 60, 60*time.Millisecond), group(3, 40, 75*time.Millisecond)}, false},
 		{"60 and 120 ms can be kept", []plan.Group{group(6, 60, 60*time.Millisecond), group(3, 40, 120*time.Millisecond)}, true},

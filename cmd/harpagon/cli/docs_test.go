@@ -69,17 +69,17 @@ func TestReferenceOfTheLanguage(t *testing.T) {
 	}
 }
 
-// TestPlanningShowsWhatComparePrints holds the table of docs/explanation/planning.md to the program, but for
+// TestPlanningShowsWhatComparePrints holds the table of docs/results/planning.md to the program, but for
 // how long each policy took.
 func TestPlanningShowsWhatComparePrints(t *testing.T) {
-	text := read(t, filepath.Join(root, "docs", "explanation", "planning.md"))
+	text := read(t, filepath.Join(root, "docs", "results", "planning.md"))
 	_, shown, _ := strings.Cut(text, "```text\nactdet at")
 	shown, _, _ = strings.Cut("actdet at"+shown, "```")
 	library := filepath.Join(root, "pipelines", "library")
 	got := run(t, "compare", filepath.Join(library, "hardware.hcl"), filepath.Join(library, "actdet.hcl"), "--cost-model", "proportional")
 	took := regexp.MustCompile(`(yes|NO) +[0-9].*\n`)
 	words := func(s string) []string { return strings.Fields(took.ReplaceAllString(s, "$1\n")) }
-	assert.Equal(t, words(shown), words(got.stdout), "put what harpagon compare prints now into docs/explanation/planning.md")
+	assert.Equal(t, words(shown), words(got.stdout), "put what harpagon compare prints now into docs/results/planning.md")
 }
 
 // TestReferenceOfCommands: the pages of commands and flags list what the program has.

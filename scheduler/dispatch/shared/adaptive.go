@@ -19,8 +19,8 @@ type adaptive struct {
 	lookahead     lookahead `json:"-"`
 }
 
-// The constants of the policy, beside those of lookahead. What each of them is for is worth goodput: docs/explanation/dispatching.md
-// has the table, on settings that none was fitted to.
+// The constants of the policy, beside those of lookahead. What each of them is for is worth goodput:
+// docs/results/dispatching.md has the table, on settings that none was fitted to.
 const (
 	// A batch starts early when it holds
 	//
