@@ -16,11 +16,9 @@ import (
 
 // filmed serves a pipeline of streams on a clock of its own.
 func filmed(t *testing.T, of pipelines.Stream, f func(send func(stream string, last bool) *wire.Error, g *Gateway)) {
-	synctest.Test(t, func(t *testing.T) {
-		specs := map[string]spec{"m": {kind: addOne, batch: 4, duration: 5 * ms}}
-		p := single(time.Second)
-		p.Stream, p.Rate = of, of.Total()
-		g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
+	p := single(time.Second)
+	p.Stream, p.Rate = of, of.Total()
+	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
 		f(func(stream string, last bool) *wire.Error {
 			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: stream, Last: last}})
 			if err == nil {
@@ -28,6 +26,15 @@ func filmed(t *testing.T, of pipelines.Stream, f func(send func(stream string, l
 			}
 			return err.(*wire.Error)
 		}, g)
+	})
+}
+
+// filmedBy serves a pipeline of one module on a clock of its own.
+func filmedBy(t *testing.T, p pipelines.Pipeline, m spec, f func(g *Gateway, workers map[string]*worker)) {
+	synctest.Test(t, func(t *testing.T) {
+		specs := map[string]spec{"m": m}
+		g, workers := serve(t, Options{}, deployment(p, 1, specs), specs)
+		f(g, workers)
 		stop(g, workers)
 		time.Sleep(time.Minute)
 	})

@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/attach"
+)
+
+// chained adds what comes to what it keeps of the stream, and answers frame and sum.
+var chained = kind{
+	sig: pipelines.Signature{
+		Inputs:  []pipelines.Port{{Name: "h", Datatype: "FP32", Shape: []int64{1}, Loop: "hn"}, port("x", "FP32", 2)},
+		Outputs: []pipelines.Port{port("y", "FP32", 2), port("hn", "FP32", 1)},
+	},
+	run: func(in []wire.Tensor) []wire.Tensor {
+		h, x := floats(in[0])[0], floats(in[1])
+		sum := after(h, x[0])
+		return []wire.Tensor{wire.FromFloat32([]float32{x[0], sum}, 2), wire.FromFloat32([]float32{sum}, 1)}
+	},
+}
+
+// after is what chained keeps after a frame: of all before, and of their order.
+func after(h, x float32) float32 { return float32(int(h*31+x+1) % 65521) }
+
+// keeping is a pipeline of one module with state.
+func keeping(slo time.Duration, of pipelines.Stream) pipelines.Pipeline {
+	p := single(slo)
+	p.Stream, p.Rate = of, of.Total()
+	p.Modules[0].State = true
+	return p
+}
+
+// playTurns plays frames of one stream through modules that chain what they see, in an order that is drawn, and
+// compares each state with that of a stream without interruptions.
+func playTurns(t *testing.T, rng *rand.Rand) {
+	var s turns
+	modules := []string{"a", "b"}[:1+rng.IntN(2)]
+	type frame struct {
+		place *place
+		at    int // module that comes next
+		held  bool
+		runs  bool
+		from  string
+	}
+	var frames []*frame
+	want := map[string]string{} // by module: the chain of what it has answered
+	answers := map[string][]int{}
+	text := func(state []wire.NamedTensor) string {
+		if len(state) == 0 {
+			return ""
+		}
+		return state[0].Name
+	}
+	number := map[*frame]int{}
+	begins := func(f *frame, state []wire.NamedTensor) {
+		m := modules[f.at]
+		require.Equal(t, want[m], text(state), "frame %d at module %s", number[f], m)
+		for _, other := range frames {
+			require.False(t, other != f && other.runs && other.at == f.at, "two frames of a stream at once")
+		}
+		f.held, f.runs, f.from = false, true, text(state)
+	}
+	goOn := func(all []heldItem) {
+		for _, h := range all {
+			f := h.item.(*frame)
+			if f.place.over {
+				f.held = false
+				continue
+			}
+			state, ok := s.before(h.turn, h.module)
+			require.True(t, ok)
+			begins(f, state)
+		}
+	}
+	end := func(f *frame) {
+		f.runs = false
+		frames = slices.DeleteFunc(frames, func(o *frame) bool { return o == f })
+		goOn(s.end(f.place))
+	}
+	for n := range 6 + rng.IntN(20) {
+		switch k := rng.IntN(6); {
+		case k < 2 || len(frames) == 0:
+			f := &frame{place: s.take()}
+			number[f] = n
+			frames = append(frames, f)
+		default:
+			f := frames[rng.IntN(len(frames))]
+			m := modules[f.at]
+			switch {
+			case f.held || rng.IntN(5) == 0: // it is dropped, or its caller goes
+				if !f.held || rng.IntN(3) == 0 {
+					late := f.runs
+					end(f)
+					if late { // its answer comes all the same
+						require.Empty(t, s.answer(f.place, m, []wire.NamedTensor{{Name: "lost"}}))
+					}
+				}
+			case !f.runs:
+				if state, ok := s.before(f.place, m); ok {
+					begins(f, state)
+				} else {
+					f.held = true
+					s.hold(f.place, m, f)
+				}
+			default: // answered, perhaps by the second executor that was given it: it has the same state
+				state, ok := s.before(f.place, m)
+				require.True(t, ok)
+				require.Equal(t, f.from, text(state))
+				want[m] = fmt.Sprintf("%s,%d", f.from, number[f])
+				require.True(t, len(answers[m]) == 0 || answers[m][len(answers[m])-1] < number[f], "out of order, or twice")
+				answers[m] = append(answers[m], number[f])
+				f.runs = false
+				f.at++
+				goOn(s.answer(f.place, m, []wire.NamedTensor{{Name: want[m]}}))
+				if f.at == len(modules) {
+					end(f)
+				}
+			}
+		}
+	}
+	for len(frames) > 0 {
+		end(frames[rng.IntN(len(frames))])
+	}
+	require.Nil(t, s.first)
+	require.Nil(t, s.last)
+	require.Empty(t, s.held)
+	next := s.take()
+	for _, m := range modules {
+		state, ok := s.before(next, m)
+		require.True(t, ok)
+		require.Equal(t, want[m], text(state))
+	}
+}
+
+// TestStateIsThatOfAnUninterruptedStream plays HARPAGON_STATE_SEEDS streams, 20,000 without it.
+func TestStateIsThatOfAnUninterruptedStream(t *testing.T) {
+	seeds, err := strconv.Atoi(os.Getenv("HARPAGON_STATE_SEEDS"))
+	if err != nil {
+		seeds = 20_000
+	}
+	for seed := range seeds {
+		playTurns(t, rand.New(rand.NewPCG(uint64(seed), 1)))
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// filmFrame is what came back of a frame.
+type filmFrame struct {
+	n     int
+	y     []float32
+	fresh bool
+	err   error
+}
+
+// TestStateBesideKills sends frames of several streams faster than devices answer them, while executors
+// fail, are lost, and come back: the answers of each stream are those of one without interruptions, of the
+// frames that the module has answered.
+func TestStateBesideKills(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { stateBesideKills(t, rand.New(rand.NewPCG(seed, 2))) })
+	}
+}
+
+func stateBesideKills(t *testing.T, rng *rand.Rand) {
+	const streams = 5
+	filmedBy(t, keeping(200*ms, pipelines.Stream{Rate: 20, Count: streams, Jitter: 45 * ms}), spec{kind: chained, batch: 4, executors: 3, duration: 12 * ms}, func(g *Gateway, workers map[string]*worker) {
+		var mu sync.Mutex
+		batch := map[string]bool{} // streams seen in one batch
+		for name, w := range workers {
+			w.mu.Lock()
+			w.fault = func(b *attach.Batch) *wire.Error {
+				mu.Lock()
+				defer mu.Unlock()
+				seen := map[int]bool{}
+				for _, in := range b.Items {
+					of := int(floats(in[1])[1])
+					assert.False(t, seen[of], "two frames of stream %d in a batch", of)
+					seen[of] = true
+				}
+				batch[name] = true
+				switch rng.IntN(8) {
+				case 0:
+					return wire.Errorf(wire.CodeUnavailable, "", "the engine was killed")
+				case 1:
+					return wire.Errorf(wire.CodeInternal, "", "it failed")
+				}
+				return nil
+			}
+			w.mu.Unlock()
+		}
+		all := make([][]filmFrame, streams)
+		var under sync.WaitGroup
+		for i := range 30 {
+			for s := range streams {
+				patience, late := time.Duration(30+rng.IntN(200))*ms, time.Duration(rng.IntN(40))*ms
+				under.Go(func() {
+					time.Sleep(late)
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					defer cancel()
+					a := filmFrame{n: i}
+					r, err := g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: vector(float32(i), float32(s)), Frame: wire.Frame{Stream: fmt.Sprint("camera ", s)}})
+					if a.err = err; err == nil {
+						a.y, a.fresh = floats(r.Outputs[0].Tensor), r.Fresh
+					}
+					mu.Lock()
+					all[s] = append(all[s], a)
+					mu.Unlock()
+				})
+			}
+			time.Sleep(50 * ms)
+		}
+		under.Wait()
+		for s, answers := range all {
+			require.Len(t, answers, 30)
+			slices.SortFunc(answers, func(a, b filmFrame) int { return a.n - b.n })
+			h, first := float32(0), true
+			for _, a := range answers {
+				if a.err != nil {
+					continue
+				}
+				h = after(h, float32(a.n))
+				require.Equal(t, []float32{float32(a.n), h}, a.y, "frame %d of stream %d after %v", a.n, s, answers)
+				require.Equal(t, first, a.fresh)
+				first = false
+			}
+		}
+	})
+}
