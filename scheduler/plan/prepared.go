@@ -53,7 +53,22 @@ type ModuleProblem struct {
 	Bursts  demand.Bursts      // where they come several at once, so many at the most; else without items
 	Branch  []demand.Condition // under which a request comes here
 	Longest float64            // seconds: of the objective
+	Limit   time.Duration      // of its latency, where it keeps state between frames; 0 for none
 	Configs []Config           // best ratio of throughput to price first
+}
+
+// Within is the part of a budget that a module may use. One that keeps state takes a frame when it has
+// answered the one before of its stream, and keeps a latency D for each where D <= 1/R - J (pipelines.Stream.Apart):
+// let frame n come to the pipeline at a(n), and to the module by a(n) + U; it is answered by
+//
+//	max(a(n) + U, f(n-1)) + D,  and  f(n-1) <= a(n-1) + U + D <= a(n) - (1/R - J) + U + D <= a(n) + U
+//
+// so that by induction f(n) <= a(n) + U + D, as without state.
+func (m *ModuleProblem) Within(budget time.Duration) time.Duration {
+	if m.Limit > 0 {
+		return min(budget, m.Limit)
+	}
+	return budget
 }
 
 // Fastest is the shortest duration of the module, 0 where nothing comes to it.
@@ -117,6 +132,9 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 			for _, c := range branches[name] {
 				m.Branch = append(m.Branch, demand.Condition{When: c.When.String(), Else: c.Else})
 			}
+		}
+		if s := p.Pipeline.Stream; p.Pipeline.Module(name).State && !s.IsZero() {
+			m.Limit = s.Apart()
 		}
 		modules[i], out.Modules[i] = m, &modules[i]
 	}

@@ -21,9 +21,9 @@ import (
 // it is their test that decides, also of plans that were made for mean rates, as the papers' are.
 func (p *Prepared) prove(out *Plan) {
 	out.Sound = true
-	late, single, bursts := true, map[string]bool{}, p.bursts()
+	late, single, bursts, limits := true, map[string]bool{}, p.bursts(), map[string]time.Duration{}
 	for _, m := range p.Modules {
-		single[m.Name] = m.Single
+		single[m.Name], limits[m.Name] = m.Single, m.Limit
 	}
 	read := slices.Clone(out.Modules)
 	for i := range out.Modules {
@@ -41,6 +41,11 @@ func (p *Prepared) prove(out *Plan) {
 		if fits && !p.Options.Lacks("tc") {
 			sound, keeps := m.widen()
 			out.Sound, late = sound && out.Sound, keeps && late
+		}
+	}
+	for i := range out.Modules {
+		if m := &out.Modules[i]; limits[m.Name] > 0 && m.Proven > limits[m.Name] {
+			out.Sound = false
 		}
 	}
 	for i := range out.Modules {

@@ -14,7 +14,8 @@ import (
 // are released together (see whole_module.go).
 const twoGroups = "at most two groups a module"
 
-// ownDevices is that of one for streams, whose modules share no devices.
+// ownDevices is that of one for streams, whose modules share no devices where phases are any or some keep
+// state.
 const ownDevices = "modules on devices of their own"
 
 // Policy finds the least cost of a sound plan.
@@ -39,12 +40,22 @@ func (e Policy) Split(ready *plan.Prepared) (plan.Budgets, error) {
 	}
 	found, _, ok := p.search()
 	if !ok {
-		return nil, p.NoSplit("")
+		return nil, p.noSplit()
 	}
 	for i := range found {
 		found[i] = max(found[i], p.steps[i].budget)
 	}
 	return p.ByName(found), nil
+}
+
+// noSplit says why there is none.
+func (p *problem) noSplit() error {
+	for i, m := range p.Modules {
+		if _, ok := p.solve(i, p.Pipeline.SLO); m.Limit > 0 && !ok {
+			return p.NoSchedule(i, m.Limit, ", which is 1/rate of its streams less their jitter: it keeps state, so that a frame has to be answered before the next of its stream comes; lower rate or jitter, or profile faster hardware")
+		}
+	}
+	return p.NoSplit("")
 }
 
 // Schedule serves every module at least cost within its budget.
@@ -71,7 +82,7 @@ func (e Policy) Solve(ready *plan.Prepared) (plan.Plan, error) {
 	}
 	found, bound, ok := p.search()
 	if !ok {
-		return plan.Plan{}, p.NoSplit("")
+		return plan.Plan{}, p.noSplit()
 	}
 	out, err := p.scheduled(found)
 	if err == nil {
@@ -126,8 +137,16 @@ func (p *problem) streams() bool {
 	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return m.Bursts.Any })
 }
 
+// states reports whether a module keeps state between frames, for which it has devices of its own.
+func (p *problem) states() bool {
+	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return m.Limit > 0 })
+}
+
+// apart reports whether modules have devices of their own whatever they cost.
+func (p *problem) apart() bool { return p.streams() || p.states() }
+
 // shared reports whether modules may share devices.
-func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared && !p.streams() }
+func (p *problem) shared() bool { return p.Options.CostModel == plan.CostShared && !p.apart() }
 
 func (p *problem) checkPath() error { return p.CheckPath(p.Fastest(), false) }
 
@@ -198,7 +217,7 @@ func (p *problem) scheduled(budgets []time.Duration) (plan.Plan, error) {
 	for i, budget := range budgets {
 		set, ok := p.solve(i, budget)
 		if !ok {
-			return plan.Plan{}, p.NoSchedule(i, budget, "")
+			return plan.Plan{}, p.NoSchedule(i, p.Modules[i].Within(budget), "")
 		}
 		sets[i] = set
 	}
@@ -229,7 +248,7 @@ func (p *problem) solve(i int, budget time.Duration) (plan.Schedule, bool) {
 func (p *problem) certify(out *plan.Plan, bound float64) {
 	restriction := ""
 	switch {
-	case p.streams() && p.Options.CostModel == plan.CostShared:
+	case p.apart() && p.Options.CostModel == plan.CostShared:
 		restriction = ownDevices
 	case p.own != nil && p.own.Restricted:
 		restriction = twoGroups
@@ -263,7 +282,7 @@ func (e Policy) solveTogether(problems []plan.Problem, o plan.Options) ([]plan.P
 			continue
 		}
 		one := newProblem(ready, e.Start)
-		if one.streams() { // which share no devices
+		if one.apart() { // which share no devices
 			if plans[i], err = e.Solve(ready); err != nil {
 				plans[i] = o.Infeasible(&p, err)
 			}
@@ -422,7 +441,7 @@ func (p *problem) packed(budgets []time.Duration) (plan.Plan, error) {
 	s := newPacker([]*problem{p})
 	best := s.under(allBudgets{budgets})
 	if best == nil {
-		return plan.Plan{}, p.NoSplit("")
+		return plan.Plan{}, p.noSplit()
 	}
 	return s.plans(best)[0], nil
 }
@@ -432,7 +451,7 @@ func (p *problem) solveShared() (plan.Plan, error) {
 	s := newPacker([]*problem{p})
 	best, _, bound := s.search()
 	if best == nil {
-		return plan.Plan{}, p.NoSplit("")
+		return plan.Plan{}, p.noSplit()
 	}
 	out := s.plans(best)[0]
 	p.certify(&out, bound)

@@ -104,6 +104,7 @@ func (w *wholeModule) cheapest(budget time.Duration) (plan.Schedule, bool) {
 	if w.Rate == 0 {
 		return plan.Schedule{}, true
 	}
+	budget = w.ModuleProblem.Within(budget)
 	one, weight, ok := w.single(budget)
 	if len(w.kinds) > 1 {
 		for _, m := range w.mixtures {
@@ -126,6 +127,7 @@ func (w *wholeModule) Within(budget time.Duration) (plan.Schedule, bool) {
 	if w.Rate == 0 {
 		return plan.Schedule{}, true
 	}
+	budget = w.ModuleProblem.Within(budget)
 	if w.limit == 0 {
 		_, weight, ok := w.single(budget)
 		if !ok {

@@ -80,7 +80,7 @@ func (p *wholeProblem) LongestBudgets() []time.Duration {
 	fast := p.Fastest()
 	around := p.DAG.Around(fast)
 	for i := range fast {
-		fast[i] = p.Pipeline.SLO - around[i]
+		fast[i] = p.Modules[i].ModuleProblem.Within(p.Pipeline.SLO - around[i])
 	}
 	return fast
 }
@@ -111,7 +111,9 @@ func (p *wholeProblem) Floors() []split.Steps {
 func (p *wholeProblem) costSteps(most []time.Duration, scale float64, of func(*wholeModule, time.Duration) []split.Step) []split.Cost {
 	list := make([]split.Cost, len(p.Modules))
 	for i, w := range p.Modules {
-		steps := of(w, most[i])
+		steps := slices.DeleteFunc(of(w, most[i]), func(s split.Step) bool {
+			return w.Limit > 0 && s.Budget > w.Limit.Seconds()*(1+plan.RateTolerance)
+		})
 		for k := range steps {
 			steps[k].Cost /= scale
 		}
@@ -391,6 +393,7 @@ const shortBatch = 8
 func (w *wholeModule) leastUtilized(hardware string, n int, budget, duration time.Duration) (plan.Schedule, bool) {
 	var able []plan.Config
 	most := 0.0
+	budget = w.ModuleProblem.Within(budget)
 	for _, k := range w.kinds {
 		for _, c := range k.configs {
 			if needed, fits := devicesNeeded(&c, w.ModuleProblem, budget); fits && needed <= n && c.Hardware == hardware && c.Duration <= duration {
