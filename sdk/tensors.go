@@ -147,6 +147,10 @@ func (r *Result) ID() string { return r.answer().ID }
 // Generation is the number of the plan that served the request.
 func (r *Result) Generation() int { return r.answer().Generation }
 
+// Fresh reports, of a frame of a stream, that a module which keeps state began without: true of the first
+// frame, and of a later one where state was lost.
+func (r *Result) Fresh() bool { return r.answer().Fresh }
+
 // Elapsed is the time from the request's arrival at the gateway to its answer.
 func (r *Result) Elapsed() time.Duration { return r.answer().Elapsed }
 

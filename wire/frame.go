@@ -19,6 +19,8 @@ const (
 	SequenceID    = "sequence_id" // a text, or a whole number
 	SequenceStart = "sequence_start"
 	SequenceEnd   = "sequence_end"
+
+	SequenceFresh = "sequence_fresh" // of an answer, see InferResponse.Fresh
 )
 
 // MaxStreamName bounds the name of a stream, in bytes.

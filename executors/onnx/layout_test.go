@@ -192,3 +192,50 @@ func FuzzPrune(f *testing.F) {
 		}
 	})
 }
+
+// Which input keeps state, and where its batch is, is told by names and by what the file leaves open.
+func TestStateIsFoundByName(t *testing.T) {
+	x := pipelines.Binding{Name: "x", From: pipelines.Ref{Port: "x"}}
+	rnn := func(in, out string, dims ...int64) *Graph {
+		return &Graph{
+			Inputs:  []*ValueInfo{Declare("x", Float, -1, 4), Declare(in, Float, dims...)},
+			Outputs: []*ValueInfo{Declare("y", Float, -1, 4), Declare(out, Float, dims...)},
+		}
+	}
+	for _, names := range [][2]string{
+		{"state", "stateN"}, {"h", "hn"}, {"X", "X_out"}, {"X_in", "X_out"}, {"h", "h_next"}, {"h", "new_h"},
+		{"past.0.key", "present.0.key"}, {"past_key_values.1.value", "present.1.value"}, {"past_x", "present_x"},
+	} {
+		l, err := laid(t, 8, rnn(names[0], names[1], 2, -1, 128), pipelines.Module{State: true, Inputs: []pipelines.Binding{x}})
+		require.NoError(t, err)
+		require.Equal(t, pipelines.Port{Name: names[0], Datatype: "FP32", Shape: []int64{2, 128}, Loop: names[1]}, l.Signature.Inputs[1])
+		assert.Equal(t, []int{0, 1}, l.In)
+		assert.Equal(t, []int{0, 1}, l.Out, "the batch of what goes back is where it comes from")
+		assert.Empty(t, l.Signature.Doubts)
+		only, err := l.Only([]string{"y"})
+		require.NoError(t, err)
+		assert.Len(t, only.Signature.Outputs, 2, "state is computed whoever asks for what")
+
+		l, err = laid(t, 8, rnn(names[0], names[1], 2, -1, 128), pipelines.Module{Inputs: []pipelines.Binding{x}})
+		require.NoError(t, err)
+		assert.Empty(t, l.Signature.Loops(), "the module does not say that it keeps state")
+	}
+	state := pipelines.Module{State: true, Inputs: []pipelines.Binding{x}}
+	l, err := laid(t, 8, rnn("h", "z", -1, 8), state)
+	require.NoError(t, err)
+	assert.Empty(t, l.Signature.Loops())
+
+	fed := pipelines.Module{State: true, Inputs: []pipelines.Binding{x, {Name: "h", From: pipelines.Ref{Port: "h"}}}}
+	l, err = laid(t, 8, rnn("h", "hn", -1, 8), fed)
+	require.NoError(t, err)
+	assert.Empty(t, l.Signature.Loops(), "what is fed is no state")
+
+	_, err = laid(t, 8, rnn("past.k", "present.k", -1, -1, 8), state)
+	require.ErrorContains(t, err, `input "past.k" keeps state, of a shape [-1 -1 8] that varies beside the batch (dimension 0)`)
+
+	state.BatchAxis = map[string]int{"h": 1}
+	l, err = laid(t, 8, rnn("h", "hn", 1, 1, 8), state)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{1, 8}, l.Signature.Inputs[1].Shape)
+	assert.Equal(t, 1, l.Out[1])
+}

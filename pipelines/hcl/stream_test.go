@@ -79,3 +79,96 @@ func TestWhatIsWrongWithStreams(t *testing.T) {
 		})
 	}
 }
+
+// tracking is a tracker behind what finds things on the frames of streams.
+const tracking = `hardware "gpu" {
+  price = 1
+}
+
+pipeline "crossing" {
+  slo = "300ms"
+
+  stream {
+    rate  = 10
+    count = 4
+  }
+
+  input "frame" {
+    datatype = "FP32"
+    shape    = [3]
+  }
+
+  module "detect" {
+    profile = "p.csv"
+    inputs  = { image = input.frame }
+  }
+
+  module "track" {
+    profile = "p.csv"
+    inputs  = { boxes = module.detect.boxes }
+    state   = true
+  }
+
+  output "ids" {
+    value = module.track.ids
+  }
+}
+`
+
+func TestStateIsReadAndPrinted(t *testing.T) {
+	c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": tracking, "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+	require.Empty(t, diags)
+	require.Empty(t, c.Validate(nil))
+	assert.True(t, c.Document.Pipelines[0].Modules[1].State)
+	assert.Contains(t, string(HCL(c.Document)), "state   = true")
+}
+
+func TestWhatIsWrongWithState(t *testing.T) {
+	for name, test := range map[string]struct{ from, to, want string }{
+		"no streams":    {"  stream {\n    rate  = 10\n    count = 4\n  }\n", "  rate = 10\n", `23:15: error: State without streams: State is kept between the frames of a stream, and pipeline "crossing" has no stream block: add one, or take state out.`},
+		"a function":    {"    profile = \"p.csv\"\n    inputs  = { boxes", "    function = \"crop\"\n    inputs  = { boxes", `26:15: error: State of a function`},
+		"an engine":     {"    state ", "    engine = \"gorgonia\"\n    state ", `27:15: error: State without an engine for it: The engine "gorgonia" keeps no state between frames; onnxruntime, onnxruntime-cuda, onnxruntime-tensorrt, process and emulated do.`},
+		"items":         {"    state ", "    fanout = 2\n    state ", `27:15: error: State of a part of a frame`},
+		"below items":   {"    inputs  = { image = input.frame }\n", "    inputs  = { image = input.frame }\n    fanout = 3\n", `27:15: error: State of a part of a frame`},
+		"gathered":      {"    inputs  = { image = input.frame }\n  }", "    inputs  = { image = input.frame }\n    fanout = 3\n  }\n  module \"all\" {\n    profile = \"p.csv\"\n    inputs  = { x = module.detect.boxes }\n    gather = true\n    state = true\n  }", `33:15: error: State of a part of a frame`},
+		"variants":      {"    state ", "    accuracy = 0.9\n    variant \"small\" {\n      profile = \"p.csv\"\n      accuracy = 0.8\n    }\n    state ", `31:15: error: State of variants`},
+		"too slow":      {"rate  = 10", "rate  = 100", `26:15: error: State that comes too late: A frame has to be answered by "track" before the next of its stream may come, within 10 ms (1/rate less the jitter), and its fastest configuration takes 10 ms`},
+		"a cluster":     {"pipeline \"crossing\"", "cluster \"all\" {\n  hardware = \"gpu\"\n  pipelines = [\"crossing\"]\n}\n\npipeline \"crossing\"", `State in a cluster`},
+		"no word of it": {"state   = true", "state   = 3", `26:15: error`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, tracking, test.from)
+			c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": strings.Replace(tracking, test.from, test.to, 1), "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+			var found []string
+			for _, f := range Findings(append(diags, c.Validate(nil)...)) {
+				found = append(found, f.String())
+			}
+			assert.Contains(t, strings.Join(found, "\n"), test.want)
+		})
+	}
+}
+
+// What is known of a network says whether its state goes round.
+func TestStateThatDoesNotGoRound(t *testing.T) {
+	c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": tracking, "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+	require.Empty(t, diags)
+	of := func(loop string) func(pipelines.Module) (pipelines.Signature, error) {
+		return func(m pipelines.Module) (pipelines.Signature, error) {
+			if m.Name == "detect" {
+				return pipelines.Signature{}, nil
+			}
+			return pipelines.Signature{
+				Inputs:  []pipelines.Port{{Name: "boxes"}, {Name: "h", Datatype: "FP32", Shape: []int64{8}, Loop: loop}},
+				Outputs: []pipelines.Port{{Name: "ids"}, {Name: "z"}},
+			}, nil
+		}
+	}
+	require.Empty(t, c.Validate(of("z")), "nobody feeds what goes round")
+	var found []string
+	for _, f := range Findings(c.Validate(of(""))) {
+		found = append(found, f.String())
+	}
+	text := strings.Join(found, "\n")
+	assert.Contains(t, text, `26:15: error: No state found: The model of "track" has no input that one of its outputs is fed back to: it has the inputs "boxes", "h" and the outputs "ids", "z"`)
+	assert.Contains(t, text, `needs an input "h", which nothing feeds`)
+}

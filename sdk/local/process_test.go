@@ -3,8 +3,19 @@
 package local_test
 
 import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,4 +38,164 @@ func TestAProgramOfOnesOwnServes(t *testing.T) {
 	words, err := out.Strings("label")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"short"}, words)
+}
+
+// scene is a camera's: things move straight through the picture, and some are hidden now and then.
+func scene(camera, frame int) (boxes [8][4]float32) {
+	rng := rand.New(rand.NewPCG(uint64(camera), 7))
+	for i := range boxes {
+		x, y, dx, dy := rng.Float64(), rng.Float64(), 0.04*(rng.Float64()-0.5), 0.04*(rng.Float64()-0.5)
+		from, hidden := rng.IntN(20), rng.IntN(9)
+		x, y = x+dx*float64(frame), y+dy*float64(frame)
+		if frame >= from && (frame+i)%9 != hidden && x > 0 && x < 1 && y > 0 && y < 1 {
+			boxes[i] = [4]float32{float32(x), float32(y), 0.05, 0.1}
+		}
+	}
+	return boxes
+}
+
+// identities is what the example's tracker does with the frames of one camera.
+type identities struct {
+	following int64
+	known     []identity
+}
+
+type identity struct {
+	id     int64
+	x, y   float64
+	hidden int
+}
+
+func (s *identities) track(boxes [8][4]float32) (ids [8]int64) {
+	type pair struct {
+		distance float64
+		k, i     int
+	}
+	var pairs []pair
+	centre := func(b [4]float32) (x, y float64) {
+		return float64(b[0]) + float64(b[2])/2, float64(b[1]) + float64(b[3])/2
+	}
+	for i, b := range boxes {
+		ids[i] = -1
+		for k, of := range s.known {
+			x, y := centre(b)
+			if d := (x-of.x)*(x-of.x) + (y-of.y)*(y-of.y); b[2] > 0 && d <= 0.1*0.1 {
+				pairs = append(pairs, pair{d, k, i})
+			}
+		}
+	}
+	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(a.distance, b.distance), a.k-b.k, a.i-b.i) })
+	taken := map[int]bool{}
+	for _, p := range pairs {
+		if !taken[p.k] && ids[p.i] < 0 {
+			taken[p.k], ids[p.i] = true, s.known[p.k].id
+		}
+	}
+	var next []identity
+	for i, b := range boxes {
+		if b[2] == 0 {
+			continue
+		}
+		if ids[i] < 0 {
+			ids[i] = s.following
+			s.following++
+		}
+		x, y := centre(b)
+		next = append(next, identity{ids[i], x, y, 0})
+	}
+	for k, of := range s.known {
+		if of.hidden++; !taken[k] && of.hidden <= 5 {
+			next = append(next, of)
+		}
+	}
+	s.known = next
+	return ids
+}
+
+// killPrograms ends the processes below this one that run a file, without a word.
+func killPrograms(t *testing.T, file string) (n int) {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	require.NoError(t, err)
+	for _, of := range all {
+		line, _ := os.ReadFile(of + "/cmdline")
+		words := strings.Split(string(line), "\x00")
+		if len(words) < 2 || filepath.Base(words[0]) != "python3" || filepath.Base(words[1]) != file {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(of))
+		require.NoError(t, err)
+		if isBelow(pid) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// isBelow reports whether a process descends from this one.
+func isBelow(pid int) bool {
+	for pid > 1 && pid != os.Getpid() {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) < 2 {
+			return false
+		}
+		pid, _ = strconv.Atoi(fields[1])
+	}
+	return pid == os.Getpid()
+}
+
+// TestIdentitiesSurviveKills sends scenes of several cameras through the example's tracker, and kills its processes
+// meanwhile: the identities are those of trackers that nobody has interrupted, of the frames that were answered.
+func TestIdentitiesSurviveKills(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	s, err := local.Start(t.Context(), local.Options{Files: []string{"../../examples/tracks"}, StateDir: t.TempDir(), Environ: []string{}, WithoutUI: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	const cameras, frames = 8, 40
+	var under sync.WaitGroup
+	killed, answered := 0, make([]int, cameras)
+	for c := range cameras {
+		stream := s.Client().Stream(t.Context(), "tracks", fmt.Sprint("camera ", c))
+		under.Go(func() {
+			for n := range frames {
+				var flat []float32
+				for _, b := range scene(c, n) {
+					flat = append(flat, b[:]...)
+				}
+				assert.NoError(t, stream.Send(sdk.Inputs{"boxes": sdk.Float32(flat, 8, 4)}))
+				time.Sleep(200 * time.Millisecond)
+			}
+			stream.Close()
+		})
+		under.Go(func() {
+			var alone identities
+			for n := range frames {
+				out, err := stream.Receive()
+				if err != nil {
+					continue
+				}
+				ids, err := out.Int64s("ids")
+				if !assert.NoError(t, err) {
+					return
+				}
+				want := alone.track(scene(c, n))
+				assert.Equal(t, answered[c] == 0, out.Fresh(), "frame %d of camera %d", n, c)
+				assert.Equal(t, want[:], ids, "frame %d of camera %d", n, c)
+				answered[c]++
+			}
+			assert.Greater(t, alone.following, int64(3), "there is something to tell apart")
+		})
+	}
+	for range 5 {
+		time.Sleep(1300 * time.Millisecond)
+		killed += killPrograms(t, "track.py")
+	}
+	under.Wait()
+	assert.GreaterOrEqual(t, killed, 3)
+	for c, n := range answered {
+		assert.Greater(t, n, frames/4, "of camera %d", c)
+	}
+	t.Logf("%d processes killed, of %d frames answered: %v", killed, frames, answered)
 }

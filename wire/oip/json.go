@@ -171,6 +171,7 @@ type responseParameters struct {
 	Generation int    `json:"generation,omitempty"`
 	Elapsed    int64  `json:"elapsed_ns,omitempty"`
 	Stages     string `json:"stages,omitempty"`
+	Fresh      bool   `json:"sequence_fresh,omitempty"`
 }
 
 // stageJSON is a wire.Stage as the parameter "stages" holds it.

@@ -131,7 +131,7 @@ func TestWhatIsWrittenIsAsEncodingJSONWrites(t *testing.T) {
 		}
 		requireJSON(t, ask, body[:header])
 
-		r := &wire.InferResponse{ID: q.ID, Pipeline: text.Draw(t, "pipeline"), Generation: us % 3, Elapsed: time.Duration(us), Outputs: tensors}
+		r := &wire.InferResponse{ID: q.ID, Pipeline: text.Draw(t, "pipeline"), Generation: us % 3, Elapsed: time.Duration(us), Outputs: tensors, Fresh: us%2 == 1}
 		var stages []stageJSON
 		for range rapid.IntRange(0, 3).Draw(t, "stages") {
 			s := stageJSON{Module: text.Draw(t, "module"), Items: us, Batch: 2, Critical: us%2 == 0, Queue: 3, Wait: 4, Compute: 5, Transfer: -6}
@@ -139,7 +139,7 @@ func TestWhatIsWrittenIsAsEncodingJSONWrites(t *testing.T) {
 			r.Stages = append(r.Stages, wire.Stage{Module: s.Module, Items: us, Batch: 2, Critical: s.Critical, Queue: 3, Wait: 4, Compute: 5, Transfer: -6})
 		}
 		answer := responseJSON{Model: r.Pipeline, Version: strconv.Itoa(r.Generation), ID: r.ID, Outputs: list}
-		answer.Parameters = responseParameters{Generation: r.Generation, Elapsed: int64(us)}
+		answer.Parameters = responseParameters{Generation: r.Generation, Elapsed: int64(us), Fresh: r.Fresh}
 		if stages != nil {
 			text, err := json.Marshal(stages)
 			require.NoError(t, err)

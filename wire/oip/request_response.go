@@ -334,7 +334,7 @@ func encodeResponse(r *wire.InferResponse, binary func(output string) bool, plac
 	body = appendText(append(body, `"model_name":`...), r.Pipeline)
 	body = strconv.AppendInt(append(body, `,"model_version":"`...), int64(r.Generation), 10)
 	body = appendID(append(body, `",`...), r.ID)
-	if r.Generation != 0 || r.Elapsed != 0 || len(r.Stages) > 0 {
+	if r.Generation != 0 || r.Elapsed != 0 || len(r.Stages) > 0 || r.Fresh {
 		body = append(body, `"parameters":{`...)
 		if r.Generation != 0 {
 			body = append(strconv.AppendInt(append(body, `"generation":`...), int64(r.Generation), 10), ',')
@@ -344,6 +344,9 @@ func encodeResponse(r *wire.InferResponse, binary func(output string) bool, plac
 		}
 		if len(r.Stages) > 0 {
 			body = append(appendText(append(body, `"stages":`...), encodeStages(r.Stages)), ',')
+		}
+		if r.Fresh {
+			body = append(body, `"`+wire.SequenceFresh+`":true,`...)
 		}
 		body[len(body)-1] = '}'
 		body = append(body, ',')
@@ -390,7 +393,7 @@ func decodeResponse(body []byte, header int, q *wire.InferRequest, p *Places) (*
 	if err := read(head, &j); err != nil {
 		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
 	}
-	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed)}
+	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed), Fresh: j.Parameters.Fresh}
 	if r.Outputs, err = tensors("output", j.Outputs, rest, nil, func(t *wire.NamedTensor, said *tensorParameters) ([]byte, error) {
 		return p.placed(q, t, said)
 	}); err != nil {

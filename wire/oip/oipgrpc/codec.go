@@ -263,7 +263,7 @@ const (
 // model's version. Clients that know nothing of it go through maps by reflection when they
 // read them, which takes long for each.
 func appendParameters(to []byte, r *wire.InferResponse) []byte {
-	to = appendNumber(to, elapsedTime, int64(r.Elapsed))
+	to = appendFlag(appendNumber(to, elapsedTime, int64(r.Elapsed)), wire.SequenceFresh, r.Fresh)
 	if len(r.Stages) == 0 {
 		return to
 	}
@@ -311,6 +311,16 @@ func integer(value []byte) (n int64, ok bool) {
 	}
 	v, rest := protowire.ConsumeVarint(value[size:])
 	return int64(v), rest == len(value)-size
+}
+
+// flag reads what appendFlag has written.
+func flag(value []byte) (is, ok bool) {
+	field, kind, size := protowire.ConsumeTag(value)
+	if size < 0 || field != boolField || kind != protowire.VarintType {
+		return false, false
+	}
+	v, rest := protowire.ConsumeVarint(value[size:])
+	return v == 1, rest == len(value)-size
 }
 
 // Numbers of the fields of what comes back by a stream.

@@ -86,7 +86,7 @@ func anyRequest(t *rapid.T) (q *wire.InferRequest, version string, timeout time.
 
 func anyAnswer(t *rapid.T) *wire.InferResponse {
 	q, _, elapsed := anyRequest(t)
-	r := &wire.InferResponse{ID: q.ID, Pipeline: q.Pipeline, Generation: rapid.IntRange(0, 1e6).Draw(t, "generation"), Outputs: q.Inputs, Elapsed: elapsed}
+	r := &wire.InferResponse{ID: q.ID, Pipeline: q.Pipeline, Generation: rapid.IntRange(0, 1e6).Draw(t, "generation"), Outputs: q.Inputs, Elapsed: elapsed, Fresh: rapid.Bool().Draw(t, "fresh")}
 	for i := range rapid.IntRange(0, 3).Draw(t, "stages") {
 		r.Stages = append(r.Stages, wire.Stage{Module: strings.Repeat("m", 100*i), Items: i, Critical: i > 0, Compute: elapsed})
 	}

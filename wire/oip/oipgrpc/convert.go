@@ -292,7 +292,7 @@ func EncodeResponse(r *wire.InferResponse, raw bool) (*pb.ModelInferResponse, er
 func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 	r := &wire.InferResponse{
 		ID: m.GetId(), Pipeline: m.GetModelName(), Outputs: make([]wire.NamedTensor, len(m.GetOutputs())),
-		Elapsed: time.Duration(m.GetParameters()[elapsedTime].GetInt64Param()),
+		Elapsed: time.Duration(m.GetParameters()[elapsedTime].GetInt64Param()), Fresh: m.GetParameters()[wire.SequenceFresh].GetBoolParam(),
 	}
 	r.Generation, _ = strconv.Atoi(m.GetModelVersion()) // other servers' versions need not be numbers
 	raw := m.GetRawOutputContents()

@@ -61,7 +61,7 @@ func TestRequestsAndAnswersComeBackWhole(t *testing.T) {
 		require.Equal(t, q.Outputs, c.Request.Outputs)
 		same(t, q.Inputs, c.Request.Inputs)
 
-		r := &wire.InferResponse{ID: "7", Pipeline: "p", Generation: 3, Elapsed: 9, Outputs: q.Inputs, Stages: []wire.Stage{{Module: "m", Items: 1, Compute: 9}}}
+		r := &wire.InferResponse{ID: "7", Pipeline: "p", Generation: 3, Elapsed: 9, Fresh: true, Outputs: q.Inputs, Stages: []wire.Stage{{Module: "m", Items: 1, Compute: 9}}}
 		m, err := EncodeResponse(r, rapid.Bool().Draw(t, "raw"))
 		require.NoError(t, err)
 		back, err := DecodeResponse(over(t, m, new(pb.ModelInferResponse)))

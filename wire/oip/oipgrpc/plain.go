@@ -248,6 +248,8 @@ func (a *plainAnswer) parameter(b []byte) bool {
 		var n int64
 		n, ok = integer(value)
 		a.answer.Elapsed = time.Duration(n)
+	case wire.SequenceFresh:
+		a.answer.Fresh, ok = flag(value)
 	case numberKey:
 		a.number, ok = integer(value)
 	case stagesKey:
