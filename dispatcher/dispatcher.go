@@ -80,6 +80,9 @@ type Dispatcher struct {
 	seen      map[string]uint64    // the highest epoch of an owner elsewhere, by service
 	numbered  int                  // devices that have been numbered
 	accounts  int                  // that have been made
+	asks      asks                 // for places of streams
+
+	doors doors
 }
 
 // service is what the dispatcher keeps of one that it serves.

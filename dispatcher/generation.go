@@ -120,6 +120,7 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 	}
 	d.services[name] = v
 	d.guard(g)
+	d.planStreams(g)
 	return moved
 }
 

@@ -69,6 +69,9 @@ func (l *Link) handle(m *queue.Message) {
 		l.owns[string(m.Text)] = m.Epoch
 		l.dispatcher.reassign(string(m.Text))
 		l.dispatcher.mu.Unlock()
+		if l.conn.Places {
+			l.conn.Send(&queue.Message{Kind: queue.Told, Text: m.Text, Epoch: m.Epoch})
+		}
 	case queue.Disown:
 		l.dispatcher.mu.Lock()
 		delete(l.owns, string(m.Text))
@@ -83,6 +86,8 @@ func (l *Link) handle(m *queue.Message) {
 		l.start(m)
 	case queue.Drop:
 		l.drop(m)
+	case queue.Placed:
+		l.placed(m)
 	}
 }
 
@@ -133,6 +138,7 @@ func (d *Dispatcher) reassign(service string) {
 		} else {
 			d.orphaned(name)
 		}
+		d.askAll(name, l)
 		for _, g := range v.generations() {
 			for _, s := range g.stations {
 				s.follow(l)

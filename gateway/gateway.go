@@ -4,7 +4,9 @@ import (
 	"context"
 	"hash/maphash"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +28,7 @@ import (
 type Gateway struct {
 	options Options
 	epoch   time.Time
+	name    string // that no other gateway has
 	queue   *dispatcher.Dispatcher
 	forms   maphash.Seed // see formOf
 
@@ -89,6 +92,7 @@ func New(o Options) *Gateway {
 		options:   o.withDefaults(),
 		forms:     maphash.MakeSeed(),
 		epoch:     time.Now(),
+		name:      strconv.FormatUint(rand.Uint64(), 36) + "-",
 		clusters:  make(map[string]*cluster),
 		executors: make(map[string]*executor),
 		removed:   make(map[string]placement.Age),

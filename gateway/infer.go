@@ -68,9 +68,9 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := p.streams.enter(ctx, gr.streamRules(), gr.hasState(), wire.TenantOf(ctx).Caller(), q.Frame, deadline, g.now)
+	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: gr.streamRules(), owner: wire.TenantOf(ctx).Caller(), deadline: deadline})
 	switch {
-	case in.tooFast: // a mistake of its caller, and no load to plan for
+	case in.tooFast || in.known: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
 		return nil, err
 	case err != nil:

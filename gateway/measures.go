@@ -246,5 +246,5 @@ func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	if !gr.hasStreams() {
 		return admission.StreamShares{}, false
 	}
-	return p.streams.shares(g.now(), gr.streamRules()), true
+	return p.streams.shares(gr.streamRules()), true
 }

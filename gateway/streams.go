@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
@@ -20,7 +23,16 @@ import (
 type streams struct {
 	mu      sync.Mutex
 	of      admission.Streams
+	places  map[string]*streamPlace // that streams have, or that were asked for
+	expiry  *time.Timer             // looks for streams that are over; nil while none is open
 	unnamed atomic.Int64
+}
+
+// streamPlace is one that a stream has been asked for.
+type streamPlace struct {
+	at      dispatcher.Stream
+	settled chan struct{} // closed when there is an answer, which is
+	told    admission.Place
 }
 
 // heldFrame is a frame that waits for its time, or for another in its place.
@@ -31,24 +43,46 @@ type entry struct {
 	stream  string // under which it is open
 	waited  bool   // for its time
 	tooFast bool   // it is dropped, since its stream sends too much
+	known   bool   // its stream was refused before, and it is no load of its own
 
 	turn *frameTurn // of one that goes in where modules keep state; end it
 }
 
+// frameOf is a frame on its way in.
+type frameOf struct {
+	wire.Frame
+	gr       *deployed
+	rules    *admission.StreamRules
+	owner    string // whose stream it is
+	deadline dispatch.Time
+}
+
 // enter waits until a frame may go in. A request that names no stream is a stream of one frame.
-func (s *streams) enter(ctx context.Context, r *admission.StreamRules, state bool, owner string, f wire.Frame, deadline dispatch.Time, clock func() dispatch.Time) (e entry, err *wire.Error) {
+func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, err *wire.Error) {
+	s := &p.streams
 	last := f.Last
-	e.stream = owner + "\x00" + f.Stream // each caller has names of its own
+	e.stream = f.owner + "\x00" + f.Stream // each caller has names of its own
 	if f.Stream == "" {
-		e.stream, last = "\x00\x00"+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
+		e.stream, last = "\x00\x00"+g.name+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
+	}
+	place, err := g.place(ctx, p, f, e.stream)
+	if err != nil {
+		return e, err
 	}
 	frame := &heldFrame{make(chan struct{})}
 	s.mu.Lock()
-	v, before, until := s.of.Arrive(clock(), r, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: deadline, Frame: frame})
-	if state && v == admission.StreamEnters {
+	now, told := g.now(), place.told
+	v, before, until := s.of.Arrive(now, f.rules, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: f.deadline, Frame: frame})
+	if v == admission.StreamRefused {
+		e.known = !s.of.Refuse(now, f.rules, e.stream)
+	}
+	if v == admission.StreamEnters && f.gr.hasState() {
 		e.turn = s.turn(e.stream, f.First, last)
 	}
 	s.mu.Unlock()
+	if last {
+		g.expireStreams(p)
+	}
 	if before != nil {
 		close(before.(*heldFrame).dropped)
 	}
@@ -56,13 +90,13 @@ func (s *streams) enter(ctx context.Context, r *admission.StreamRules, state boo
 	case admission.StreamEnters:
 		return e, nil
 	case admission.StreamRefused:
-		return e, wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", r.Most)
+		return e, noPlace(told)
 	case admission.StreamDrops:
 		e.tooFast = true
-		return e, tooFast(r)
+		return e, tooFast(f.rules)
 	}
 	e.waited = true
-	timer := time.NewTimer(until - clock())
+	timer := time.NewTimer(until - now)
 	defer timer.Stop()
 	dropped := false
 	select {
@@ -73,23 +107,134 @@ func (s *streams) enter(ctx context.Context, r *admission.StreamRules, state boo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := clock()
+	now = g.now()
 	switch {
 	case dropped:
 	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		s.of.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
-	case ctx.Err() != nil || deadline != 0 && now >= deadline:
+	case ctx.Err() != nil || f.deadline != 0 && now >= f.deadline:
 		s.of.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
-	case s.of.Release(now, r, e.stream, frame):
-		if state {
+	case s.of.Release(now, f.rules, e.stream, frame):
+		if f.gr.hasState() {
 			e.turn = s.turn(e.stream, f.First, last)
 		}
 		return e, nil
+	case s.places[e.stream] != place:
+		return e, noPlace(place.told)
 	}
 	e.tooFast = true
-	return e, tooFast(r)
+	return e, tooFast(f.rules)
+}
+
+// place waits until a stream has a place, for which it asks whoever decides for the service.
+func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name string) (*streamPlace, *wire.Error) {
+	s := &p.streams
+	s.mu.Lock()
+	place := s.places[name]
+	fresh := place == nil
+	if fresh {
+		place = &streamPlace{at: dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name}, settled: make(chan struct{})}
+		if s.places == nil {
+			s.places = make(map[string]*streamPlace)
+		}
+		s.places[name] = place
+	}
+	s.mu.Unlock()
+	if fresh {
+		g.queue.OpenStream(f.gr.Generation, place.at, g)
+	}
+	select {
+	case <-place.settled:
+		return place, nil
+	default:
+	}
+	if f.deadline != 0 {
+		limited, cancel := context.WithDeadline(ctx, g.epoch.Add(f.deadline))
+		defer cancel()
+		ctx = limited
+	}
+	select {
+	case <-place.settled:
+		return place, nil
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, wire.Errorf(wire.CodeDeadline, "", "no dispatcher has given its stream a place in time; harpagon status says which decides")
+	}
+	return nil, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+}
+
+// Placed is told of the place of a stream; see dispatcher.StreamHolder.
+func (g *Gateway) Placed(of dispatcher.Stream, told admission.Place) {
+	p := g.pipeline(of.Pipeline)
+	if p == nil {
+		return
+	}
+	s, rules := &p.streams, p.current.Load().streamRules()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	place := s.places[of.Name]
+	if place == nil {
+		return
+	}
+	place.told = told
+	if !told.Open {
+		delete(s.places, of.Name)
+		s.of.Close(of.Name)
+	} else if rules.Rate > 0 {
+		s.of.Open(g.now(), rules, of.Name)
+		if s.expiry == nil {
+			_, next := s.of.Expire(g.now(), rules)
+			s.expiry = time.AfterFunc(next-g.now(), func() { g.expireStreams(p) })
+		}
+	}
+	select {
+	case <-place.settled:
+	default:
+		close(place.settled)
+	}
+}
+
+// expireStreams gives back the places of streams that are over, and looks again when another may be.
+func (g *Gateway) expireStreams(p *pipeline) {
+	s, rules := &p.streams, p.current.Load().streamRules()
+	var over []*streamPlace
+	s.mu.Lock()
+	var names []string
+	var next dispatch.Time
+	if rules.Rate > 0 {
+		names, next = s.of.Expire(g.now(), rules)
+	} else { // it has no streams any more
+		names = slices.Collect(maps.Keys(s.places))
+	}
+	for _, name := range names {
+		if place := s.places[name]; place != nil {
+			over = append(over, place)
+			delete(s.places, name)
+		}
+	}
+	switch {
+	case s.expiry == nil:
+	case next == 0:
+		s.expiry.Stop()
+		s.expiry = nil
+	default:
+		s.expiry.Reset(next - g.now())
+	}
+	s.mu.Unlock()
+	for _, place := range over {
+		g.queue.CloseStream(place.at, g)
+	}
+}
+
+// noPlace is the error of a frame whose stream has no place.
+func noPlace(p admission.Place) *wire.Error {
+	if p.Taken {
+		return wire.Errorf(wire.CodeOverloaded, "", "a stream of this name sends by another gateway; give each a name of its own, or wait a second")
+	}
+	return wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", p.Planned)
 }
 
 // turn takes that of a frame that goes in. Nothing of a stream goes over to another of its name that
@@ -119,10 +264,10 @@ func (s *streams) answer(name string) {
 }
 
 // shares are what the streams attain.
-func (s *streams) shares(now dispatch.Time, r *admission.StreamRules) admission.StreamShares {
+func (s *streams) shares(r *admission.StreamRules) admission.StreamShares {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.of.Shares(now, r)
+	all := s.of.Shares(r)
 	all.WorstName = all.WorstName[strings.LastIndexByte(all.WorstName, 0)+1:]
 	return all
 }

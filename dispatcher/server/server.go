@@ -51,6 +51,8 @@ type Server struct {
 	released    map[string]map[*peer]bool // by executor: gateways that have let it go, while others have not
 	looking     map[string]bool           // services whose executors are looked for
 	missing     map[string]bool           // services of which gateways were told that there are none of a module
+	openings    []opening                 // streams that wait until all gateways have said which have places
+	settled     time.Time                 // until when they do
 }
 
 // generationKey names a generation, by whoever it comes.
@@ -117,6 +119,7 @@ func (s *Server) Own(service string, epoch uint64) {
 		return
 	}
 	s.owns[service], s.epoch = epoch, max(s.epoch, epoch)
+	s.unsettle(service)
 	for _, k := range slices.SortedFunc(maps.Keys(s.generations), func(a, b generationKey) int { return strings.Compare(a.service, b.service) }) {
 		s.look(k.service)
 	}
@@ -193,7 +196,7 @@ func (s *Server) epochOf(service string) uint64 { return max(s.owns[service], s.
 // Serve serves a gateway until its connection ends, and returns why; nil where the
 // gateway has closed it.
 func (s *Server) Serve(c net.Conn) error {
-	p := &peer{server: s, generations: make(map[uint64]*shared), serves: make(map[string]bool), coming: make([]coming, 0, together), leaving: make([]leaving, 0, together)}
+	p := &peer{server: s, generations: make(map[uint64]*shared), serves: make(map[string]bool), told: make(map[string]uint64), coming: make([]coming, 0, together), leaving: make([]leaving, 0, together)}
 	self := queue.Self{Role: queue.Dispatcher, Name: s.options.Name, Patience: s.options.Patience, Doubt: p.skipParts}
 	proven := s.strangers.Enter(c)
 	conn, err := queue.Open(c, self, queue.Gateway, func(hello *queue.Message) error {
@@ -234,6 +237,7 @@ type peer struct {
 	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
 	serves      map[string]bool    // services that it has told of and not removed; under Server.mu
+	told        map[string]uint64  // by which epoch it has said of a service, or of all for "", which streams have places; under Server.mu
 	requests    []*peerRequest     // by the gateway's number; nil where there is none
 	spare       []*peerRequest     // memory for requests to come
 	ending      []*peerRequest     // that are over, while others may hold their items
@@ -295,6 +299,8 @@ func (p *peer) handle(m *queue.Message) error {
 		if len(p.coming) == cap(p.coming) || p.conn.Next() != queue.Arrive {
 			return p.arriveAll()
 		}
+	case queue.Ask, queue.Shut, queue.Told:
+		p.stream(m)
 	case queue.Lack:
 		p.server.lacks(string(m.Text), m.Epoch, m.Batch, int(m.Part), m.How == queue.Withdrawn)
 	case queue.Cancel:
@@ -485,6 +491,8 @@ func (p *peer) leave() {
 	for executor := range s.released {
 		s.dismissUnneeded(executor)
 	}
+	s.dispatcher.EndStreams(p)
+	s.settle()
 	s.mu.Unlock()
 	for _, r := range p.requests {
 		if r != nil {

@@ -17,6 +17,10 @@ const version = 5
 // server of that answers at once what it thinks of it.
 var preamble = [...]byte{'h', 'p', 'g', 'q', version, '\r', '\n', '\r', '\n'}
 
+// places is what a dispatcher says in place of a token that gives places to streams; one of the
+// edition before says nothing.
+const places = "places"
+
 // helloTime is how long the other side may take to say who it is.
 const helloTime = 5 * time.Second
 
@@ -38,7 +42,8 @@ func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail
 // Conn is one connection after both sides have said who they are. Send may be called
 // by many goroutines, Receive by one.
 type Conn struct {
-	Peer string // its name
+	Peer   string // its name
+	Places bool   // it is a dispatcher that gives places to streams
 
 	conn  *stream.Conn
 	asked atomic.Int32 // whether it lives, since anything has come
@@ -48,7 +53,7 @@ type Conn struct {
 type Self struct {
 	Role  Role
 	Name  string
-	Token string // that a gateway shows; a dispatcher shows none to whoever comes
+	Token string // that a gateway shows; a dispatcher shows none to whoever comes, see places
 
 	// Patience is how long the other side may be silent before the connection ends; see
 	// stream.Conn.Listen.
@@ -73,6 +78,9 @@ func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (
 		Held: self.Role == Dispatcher, // it listens first, and can tell clients what it is
 	})}
 	q.conn.Send(preamble[:])
+	if self.Role == Dispatcher {
+		self.Token = places
+	}
 	q.Send(&Message{Kind: Hello, Role: self.Role, Text: []byte(self.Name), Token: []byte(self.Token)})
 	if err := q.handshake(self.Role, want, accept); err != nil {
 		q.conn.Release(nil)
@@ -135,7 +143,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	case m.Role != want:
 		return wrong("it is a %s, but a %s is expected there", m.Role, want)
 	}
-	q.Peer = string(m.Text)
+	q.Peer, q.Places = string(m.Text), m.Role == Dispatcher && string(m.Token) == places
 	if accept != nil {
 		if err := accept(&m); err != nil {
 			q.Send(&Message{Kind: Fail, Text: []byte(err.Error())})

@@ -32,8 +32,8 @@ func TestMessagesOfTheEditionBefore(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Fields(string(file))
 	assert.Equal(t, hex.EncodeToString(preamble[:]), lines[0])
-	require.Len(t, lines, len(all())+1)
-	for i, m := range all() {
+	require.LessOrEqual(t, len(lines), len(all())+1)
+	for i, m := range all()[:len(lines)-1] { // those that it knows
 		m.Lost = false // it is not said yet
 		bytes, err := hex.DecodeString(lines[i+1])
 		require.NoError(t, err)

@@ -33,6 +33,10 @@ const (
 	Pong                    // either way
 	Lack                    // G: Text (executor), Epoch, Batch, Part, which does not come; How
 	Missing                 // D: Text (service), How many of its modules have no executor there
+	Ask                     // G: Text (service), Token (stream), Again (it has a place, of that phase), Left; to a Conn that has Places
+	Shut                    // G: Text (service), Token (stream) needs its place no more
+	Told                    // G: Text (service; empty for all), Epoch: all streams with a place were told of
+	Placed                  // D: Text (service), Token (stream), How, Size (streams that are planned for), Left
 	kinds
 )
 
@@ -40,6 +44,12 @@ const (
 const (
 	NotAttached = iota // the executor is not attached at the gateway
 	Withdrawn          // nothing of it is left: its requests have ended
+)
+
+// What How of a Placed says.
+const (
+	PlaceOpen  = 1 << iota // the stream has one
+	PlaceTaken             // another gateway has it
 )
 
 // Message is one message; which fields count depends on its kind.
@@ -55,14 +65,14 @@ type Message struct {
 	Item       uint64
 	Node       uint64 // module in the generation
 	Size       uint64
-	How        uint64 // an admission.End, or a dispatcher.Drop; of Lack NotAttached or Withdrawn; of Missing a number
+	How        uint64 // an admission.End, or a dispatcher.Drop; of Lack NotAttached or Withdrawn; of Missing a number; of Placed its flags
 	Epoch      uint64
 	Batch      uint64
 	Part       uint64 // of so many Parts, one for every gateway that has items in the batch
 	Parts      uint64
 
 	Age   time.Duration // since the request arrived; of Start since its batch was complete
-	Left  time.Duration // until the request's deadline; of Start until the batch is due
+	Left  time.Duration // until the request's deadline; of Start until the batch is due; of Ask and Placed until an instant at which the stream should send
 	Timed bool          // there is a deadline
 	Again bool          // the item was queued before and came back without an answer
 	Lost  bool          // with its executor, so that it is not what an engine was lost over
@@ -135,7 +145,13 @@ func (m *Message) appendFields(to []byte) []byte {
 		return appendAll(to, m.Station, m.Item)
 	case Leave:
 		return appendAll(to, m.Request, m.How)
-	case Own, Claim:
+	case Ask:
+		return binary.AppendVarint(append(appendBytes(appendBytes(to, m.Text), m.Token), m.flags()), int64(m.Left))
+	case Shut:
+		return appendBytes(appendBytes(to, m.Text), m.Token)
+	case Placed:
+		return binary.AppendVarint(appendAll(appendBytes(appendBytes(to, m.Text), m.Token), m.How, m.Size), int64(m.Left))
+	case Own, Claim, Told:
 		return binary.AppendUvarint(appendBytes(to, m.Text), m.Epoch)
 	case Start:
 		to = appendAll(appendBytes(to, m.Text), m.Epoch, m.Batch, m.Part, m.Parts, m.Size)
@@ -218,8 +234,14 @@ func Parse(frame []byte, m *Message) error {
 		m.Station, m.Item = p.uint(), p.uint()
 	case Leave:
 		m.Request, m.How = p.uint(), p.uint()
-	case Own, Claim:
+	case Own, Claim, Told:
 		m.Text, m.Epoch = p.bytes(), p.uint()
+	case Ask:
+		m.Text, m.Token, m.Again, m.Left = p.bytes(), p.bytes(), p.byte()&flagAgain != 0, p.duration()
+	case Shut:
+		m.Text, m.Token = p.bytes(), p.bytes()
+	case Placed:
+		m.Text, m.Token, m.How, m.Size, m.Left = p.bytes(), p.bytes(), p.uint(), p.uint(), p.duration()
 	case Start:
 		m.Text, m.Epoch, m.Batch, m.Part, m.Parts, m.Size = p.bytes(), p.uint(), p.uint(), p.uint(), p.uint(), p.uint()
 		m.Left, m.Age = p.duration(), p.duration()

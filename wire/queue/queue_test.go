@@ -38,6 +38,10 @@ func all() []Message {
 		{Kind: Pong},
 		{Kind: Lack, Text: []byte("detect/1/0"), Epoch: 8, Batch: 5, Part: 1, How: Withdrawn},
 		{Kind: Missing, Text: []byte("traffic"), How: 2},
+		{Kind: Ask, Text: []byte("traffic"), Token: []byte("traffic\x00a"), Again: true, Left: -time.Second},
+		{Kind: Shut, Text: []byte("traffic"), Token: []byte("traffic\x00a")},
+		{Kind: Told, Text: []byte("traffic"), Epoch: 8},
+		{Kind: Placed, Text: []byte("traffic"), Token: []byte("traffic\x00a"), How: PlaceOpen, Size: 40, Left: 7},
 	}
 }
 

@@ -10,10 +10,9 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// Streams admits streams and their frames at the door of a pipeline. As many streams are open at a
-// time as were planned for, and of each stream come no more frames than a plan covers: by the
-// generic cell rate algorithm (ITU-T I.371), which lets through what keeps to a period G with a
-// jitter J. A frame that is early by a part of a period waits for its time, one of a stream at the
+// Streams admits the frames of streams that are open at one door of a pipeline; how many may be is
+// up to Places. Of each stream come no more frames than a plan covers: by the generic cell rate
+// algorithm (ITU-T I.371), which lets through what keeps to a period G with a jitter J. A frame that is early by a part of a period waits for its time, one of a stream at the
 // most; which of two is dropped is the stream's rule. One that is earlier is dropped: if it waited,
 // it would take the time of the next. So a stream that sends too much loses frames of its own, and
 // nobody else's.
@@ -21,14 +20,14 @@ import (
 // It is a plain value for drivers to hold; one call at a time.
 type Streams struct {
 	open    map[string]*stream
-	opened  int  // streams so far
-	soonest Time // when the next of them may be over; before that nobody looks
+	soonest Time            // when the next of them may be over; before that nobody looks
+	refused map[string]Time // streams for which there was no place: when their next frame is due
 }
 
 // StreamRules are those of the plan that serves.
 type StreamRules struct {
 	pipelines.Stream
-	Most int // streams that may be open
+	Most int // streams that are planned for
 }
 
 func (r *StreamRules) period() Time { return Time(float64(time.Second) / r.Rate) }
@@ -46,7 +45,6 @@ const (
 const early = 0.25
 
 type stream struct {
-	number int  // in the order in which they opened
 	next   Time // when the next frame is due by the stream's pace
 	last   Time // when a frame came last
 	held   any  // the frame that waits for its time; nil for none
@@ -73,21 +71,16 @@ const (
 	StreamEnters  StreamVerdict = iota // now
 	StreamWaits                        // until its time; see Release
 	StreamDrops                        // by the rule of its stream, or since it comes too soon
-	StreamRefused                      // as many streams are open as were planned for
+	StreamRefused                      // its stream is not open
 )
 
-// Arrive takes a frame of a stream, which it opens where it is not open. It waits until the time
-// that is given, or is dropped; so is the frame that waited before, where the rule says so: that is
-// the second value, nil for none.
+// Arrive takes a frame of a stream that is open. It waits until the time that is given, or is
+// dropped; so is the frame that waited before, where the rule says so: that is the second value,
+// nil for none.
 func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdict, dropped any, until Time) {
-	if len(s.open) > r.Most {
-		s.shrink(now, r)
-	}
 	of := s.open[f.Stream]
 	if of == nil {
-		if of = s.begin(now, r, f.Stream); of == nil {
-			return StreamRefused, nil, 0
-		}
+		return StreamRefused, nil, 0
 	}
 	of.last, of.ended = now, f.Last || of.ended && !f.First
 	if of.ended {
@@ -116,60 +109,61 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 	return StreamWaits, dropped, max(until, now)
 }
 
-// begin opens a stream; nil where there is no room.
-func (s *Streams) begin(now Time, r *StreamRules, name string) *stream {
-	if len(s.open) >= r.Most {
-		s.expire(now, r)
-	}
-	if len(s.open) >= r.Most {
-		return nil
-	}
+// Open opens a stream that has a place.
+func (s *Streams) Open(now Time, r *StreamRules, name string) {
 	if s.open == nil {
 		s.open = make(map[string]*stream)
 	}
-	s.opened++
-	of := &stream{number: s.opened, next: now, last: now}
-	s.open[name] = of
-	s.soonest = min(s.soonest, now+r.silence())
-	return of
+	if s.open[name] == nil {
+		s.open[name] = &stream{next: now, last: now}
+		s.soonest = min(s.soonest, now+r.silence())
+	}
+	delete(s.refused, name)
 }
 
-// expire closes streams that are over, the place of each of which is free when its next frame
-// could have come.
-func (s *Streams) expire(now Time, r *StreamRules) {
-	if now < s.soonest {
-		return
-	}
-	s.soonest = math.MaxInt64
-	for name, of := range s.open {
-		over := of.last + r.silence()
-		if of.ended {
-			over = min(over, of.next)
+// Close closes a stream that has no place any more. A frame of it that waits is not released.
+func (s *Streams) Close(name string) { delete(s.open, name) }
+
+// Expire closes streams that are over, and returns them: the place of each is free when its next
+// frame could have come. Next is when another may be; 0 where none is open.
+func (s *Streams) Expire(now Time, r *StreamRules) (over []string, next Time) {
+	if now >= s.soonest {
+		s.soonest = math.MaxInt64
+		for name, of := range s.open {
+			end := of.last + r.silence()
+			if of.ended {
+				end = min(end, of.next)
+			}
+			if of.held == nil && end <= now {
+				delete(s.open, name)
+				over = append(over, name)
+				continue
+			}
+			s.soonest = min(s.soonest, max(end, now+1))
 		}
-		if of.held == nil && over <= now {
-			delete(s.open, name)
-			continue
-		}
-		s.soonest = min(s.soonest, max(over, now+1))
 	}
+	if len(s.open) == 0 {
+		return over, 0
+	}
+	return over, s.soonest
 }
 
-// shrink closes the streams that opened last, where fewer are planned for than are open.
-func (s *Streams) shrink(now Time, r *StreamRules) {
-	s.soonest = 0
-	if s.expire(now, r); len(s.open) <= r.Most {
-		return
+// mostRefused bounds the streams without a place that are remembered.
+const mostRefused = 4096
+
+// Refuse notes a frame of a stream for which there is no place. It reports whether the frame counts
+// as load to plan for: of every stream no more do than one of the pipeline's sends, however often it
+// tries.
+func (s *Streams) Refuse(now Time, r *StreamRules, name string) (load bool) {
+	due, known := s.refused[name]
+	if known && due > now+Time(early*float64(r.period())) {
+		return false
 	}
-	var numbers []int
-	for _, of := range s.open {
-		numbers = append(numbers, of.number)
+	if s.refused == nil || !known && len(s.refused) >= mostRefused {
+		s.refused = make(map[string]Time)
 	}
-	slices.Sort(numbers)
-	for name, of := range s.open {
-		if of.number >= numbers[r.Most] && of.held == nil {
-			delete(s.open, name)
-		}
-	}
+	s.refused[name] = max(due, now) + r.period()
+	return true
 }
 
 // Release takes in a frame that has waited; false where it waits no longer. Its time is the one that
@@ -235,8 +229,7 @@ func (s StreamShares) Describe() string {
 const remembered = 1024
 
 // Shares tells of the streams that are open.
-func (s *Streams) Shares(now Time, r *StreamRules) StreamShares {
-	s.expire(now, r)
+func (s *Streams) Shares(r *StreamRules) StreamShares {
 	all := StreamShares{Open: len(s.open), Most: r.Most, Worst: 1, Median: 1}
 	var shares []float64
 	for name, of := range s.open {

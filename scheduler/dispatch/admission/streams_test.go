@@ -22,6 +22,7 @@ func TestFramesThatComeTooSoon(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			r := StreamRules{pipelines.Stream{Rate: 10, Stale: rule}, 1}
 			var s Streams
+			s.Open(0, &r, "a")
 			var got []string
 			for i, at := range []Time{0, 1 * ms, 74 * ms, 75 * ms, 80 * ms, 90 * ms, 99 * ms} {
 				v, dropped, until := s.Arrive(at, &r, StreamFrame{Stream: "a", Frame: i})
@@ -39,6 +40,7 @@ func TestFramesThatComeTooSoon(t *testing.T) {
 	}
 	var s Streams
 	r := StreamRules{pipelines.Stream{Rate: 10}, 1}
+	s.Open(0, &r, "a")
 	for at, want := range map[Time]StreamVerdict{0: StreamEnters} {
 		v, _, _ := s.Arrive(at, &r, StreamFrame{Stream: "a", Frame: 1})
 		assert.Equal(t, want, v)
@@ -52,6 +54,7 @@ func TestOneFrameTooManyIsForgiven(t *testing.T) {
 	for _, at := range []Time{1 * ms, 50 * ms, 76 * ms, 99 * ms} {
 		r := StreamRules{pipelines.Stream{Rate: 10}, 1}
 		var s Streams
+		s.Open(0, &r, "a")
 		lost := 0
 		for k := range 20 {
 			now := Time(k) * 100 * ms
@@ -69,46 +72,46 @@ func TestOneFrameTooManyIsForgiven(t *testing.T) {
 	}
 }
 
-// Where fewer streams are planned for than are open, those that opened last are closed.
-func TestFewerStreamsThanAreOpen(t *testing.T) {
-	r := StreamRules{pipelines.Stream{Rate: 10}, 40}
-	var s Streams
-	enter := func(at Time) (n int) {
-		for i := range 40 {
-			if v, _, _ := s.Arrive(at, &r, StreamFrame{Stream: fmt.Sprint(i), Frame: 1}); v == StreamEnters {
-				n++
-			}
-		}
-		return n
-	}
-	assert.Equal(t, 40, enter(0))
-	r.Most = 20
-	assert.Equal(t, 20, enter(100*ms))
-	_, open := s.open["19"]
-	assert.True(t, open)
-	_, open = s.open["20"]
-	assert.False(t, open)
-}
-
-func TestStreamsBeyondThePlan(t *testing.T) {
+// A stream is over a while after its last frame, or a period after one that says so.
+func TestStreamsThatAreOver(t *testing.T) {
 	r := StreamRules{pipelines.Stream{Rate: 10}, 2}
 	var s Streams
 	arrive := func(at Time, name string, last bool) StreamVerdict {
 		v, _, _ := s.Arrive(at, &r, StreamFrame{Stream: name, Last: last, Frame: 0})
 		return v
 	}
+	expire := func(at Time) (over []string) { over, _ = s.Expire(at, &r); return over }
+	assert.Equal(t, StreamRefused, arrive(0, "a", false))
+	s.Open(0, &r, "a")
+	s.Open(0, &r, "b")
 	assert.Equal(t, StreamEnters, arrive(0, "a", false))
 	assert.Equal(t, StreamEnters, arrive(0, "b", true))
-	assert.Equal(t, StreamRefused, arrive(50*ms, "c", false), "b might have sent until now")
-	assert.Equal(t, StreamEnters, arrive(100*ms, "c", false))
-	assert.Equal(t, StreamRefused, arrive(time.Second, "d", false))
-	assert.Equal(t, StreamEnters, arrive(9*time.Second, "c", false))
-	assert.Equal(t, StreamEnters, arrive(11*time.Second, "d", false), "a is silent")
-	s.Answer("d")
-	assert.Equal(t, StreamShares{Open: 2, Most: 2, Worst: 0, Median: 0, WorstName: "c"}, s.Shares(11*time.Second, &r))
-	_, open := s.open["a"]
-	assert.False(t, open)
-	assert.Zero(t, s.Shares(time.Hour, &r).Open)
+	assert.Empty(t, expire(50*ms), "b might have sent until now")
+	assert.Equal(t, []string{"b"}, expire(100*ms))
+	assert.Empty(t, expire(9*time.Second))
+	s.Answer("a")
+	assert.Equal(t, StreamShares{Open: 1, Most: 2, Worst: 1, Median: 1, WorstName: "a"}, s.Shares(&r))
+	assert.Equal(t, []string{"a"}, expire(10*time.Second))
+	assert.Zero(t, s.Shares(&r).Open)
+	_, next := s.Expire(10*time.Second, &r)
+	assert.Zero(t, next)
+}
+
+// Of a stream that is refused no more counts as load than it may send, however often it tries.
+func TestRefusedStreamsAreOneLoadEach(t *testing.T) {
+	r := StreamRules{pipelines.Stream{Rate: 10}, 2}
+	var s Streams
+	count := func(name string, every Time) (n int) {
+		for at := Time(0); at < 10*time.Second; at += every {
+			if s.Refuse(at, &r, name) {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, 100, count("at its pace", 100*ms))
+	assert.Equal(t, 101, count("in haste", ms))
+	assert.Equal(t, 10, count("seldom", time.Second))
 }
 
 // Whatever comes, what goes in keeps to what a plan covers: of a stream at most ceil((u + J)/G) in
@@ -117,6 +120,8 @@ func TestWhatGoesInIsCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := StreamRules{pipelines.Stream{Rate: 10, Jitter: time.Duration(rapid.IntRange(0, 99).Draw(t, "jitter")) * ms, Stale: rapid.SampledFrom(pipelines.Stales()).Draw(t, "stale")}, rapid.IntRange(1, 3).Draw(t, "most")}
 		var s Streams
+		var places Places
+		places.Plan(0, r.Stream, r.Most)
 		type frame struct {
 			stream string
 			at     Time
@@ -148,6 +153,13 @@ func TestWhatGoesInIsCovered(t *testing.T) {
 			now += Time(rapid.IntRange(0, 80).Draw(t, "gap")) * ms
 			release(now)
 			name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "stream")
+			over, _ := s.Expire(now, &r)
+			for _, name := range over {
+				places.Close(name, "door")
+			}
+			if places.Open(now, name, "door", false, 0)[0].Open {
+				s.Open(now, &r, name)
+			}
 			v, dropped, until := s.Arrive(now, &r, StreamFrame{Stream: name, Last: rapid.IntRange(0, 9).Draw(t, "ends") == 0, First: rapid.IntRange(0, 5).Draw(t, "begins") == 0, Frame: i})
 			frames++
 			if dropped != nil {

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"slices"
+	"time"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// opening is a stream for which a gateway asks a place.
+type opening struct {
+	of dispatcher.Stream
+	by *peer
+}
+
+// settling is how long a new owner of a service waits until the gateways have said which streams
+// have places, before it gives places to others.
+const settling = time.Second
+
+// unsettle begins anew with the places of a service, or of all for "": the gateways say which
+// streams have one. Server.mu is held.
+func (s *Server) unsettle(service string) {
+	s.dispatcher.ForgetStreams(service)
+	s.settled = time.Now().Add(settling)
+}
+
+// settle gives places to those that wait for them. Server.mu is held.
+func (s *Server) settle() {
+	var waiting []opening
+	for _, o := range s.openings {
+		switch {
+		case o.by.left.Load() || s.epochOf(o.of.Service) == 0: // it asks the next owner
+		case s.unsettled(o.of.Service):
+			waiting = append(waiting, o)
+		default:
+			s.dispatcher.AdmitStream(o.of, o.by, false, 0)
+		}
+	}
+	s.openings = waiting
+}
+
+// unsettled reports whether a gateway has not said yet which streams of a service have places.
+// Server.mu is held.
+func (s *Server) unsettled(service string) bool {
+	if !time.Now().Before(s.settled) {
+		return false
+	}
+	for _, p := range s.peers {
+		if max(p.told[service], p.told[""]) < s.epochOf(service) {
+			return true
+		}
+	}
+	return false
+}
+
+// stream hears what a gateway says of streams.
+func (p *peer) stream(m *queue.Message) {
+	s := p.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	service := string(m.Text)
+	if m.Kind == queue.Told {
+		p.told[service] = m.Epoch
+		s.settle()
+		return
+	}
+	of := dispatcher.StreamOf(service, string(m.Token))
+	switch {
+	case s.epochOf(service) == 0: // another is asked, or will be
+	case m.Kind == queue.Shut:
+		s.openings = slices.DeleteFunc(s.openings, func(o opening) bool { return o == opening{of, p} })
+		s.dispatcher.EndStream(of, p)
+	case m.Again:
+		s.dispatcher.AdmitStream(of, p, true, s.dispatcher.Now()+m.Left)
+	default:
+		s.openings = append(s.openings, opening{of, p})
+		if s.settle(); len(s.openings) > 0 {
+			time.AfterFunc(time.Until(s.settled), func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.settle()
+			})
+		}
+	}
+}
+
+// Placed tells the gateway of the place of a stream; see dispatcher.StreamHolder.
+func (p *peer) Placed(of dispatcher.Stream, place admission.Place) {
+	m := queue.Message{Kind: queue.Placed, Text: []byte(of.Service), Token: []byte(of.Pipeline + "\x00" + of.Name), Size: uint64(place.Planned)}
+	if place.Open {
+		m.How, m.Left = queue.PlaceOpen, dispatch.Time(place.Phase-p.server.dispatcher.Now())
+	}
+	if place.Taken {
+		m.How |= queue.PlaceTaken
+	}
+	p.conn.Send(&m)
+}

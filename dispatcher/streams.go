@@ -1,0 +1,236 @@
+package dispatcher
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// Stream names one that is open, or is to be, at a pipeline of a service.
+type Stream struct{ Service, Pipeline, Name string }
+
+// pipeline is the name of its pipeline's.
+func (s Stream) pipeline() Stream { return Stream{Service: s.Service, Pipeline: s.Pipeline} }
+
+// key is what a stream is called where the service is known.
+func (s Stream) key() string { return s.Pipeline + "\x00" + s.Name }
+
+// StreamOf is the stream of that key.
+func StreamOf(service, key string) Stream {
+	pipeline, name, _ := strings.Cut(key, "\x00")
+	return Stream{service, pipeline, name}
+}
+
+// StreamHolder has the places of streams: a gateway, or what stands for one.
+type StreamHolder interface {
+	// Placed is told that a stream has a place, or has none any more, or has another phase. It
+	// must not block, nor ask for a place.
+	Placed(of Stream, p admission.Place)
+}
+
+// doors are the places of the pipelines that this dispatcher decides for, by their names without
+// that of a stream. It is a driver of admission.Places.
+type doors struct {
+	mu sync.Mutex
+	of map[Stream]*admission.Places
+}
+
+// AdmitStream gives a stream a place, or not, and tells its holder. Held says that the holder has had one
+// of that phase by whoever decided before.
+func (d *Dispatcher) AdmitStream(of Stream, holder StreamHolder, held bool, phase dispatch.Time) {
+	pipe := d.pipelineOf(of)
+	if pipe == nil {
+		holder.Placed(of, admission.Place{})
+		return
+	}
+	now, at := d.Now(), of.pipeline()
+	d.doors.mu.Lock()
+	defer d.doors.mu.Unlock()
+	if d.doors.of == nil {
+		d.doors.of = make(map[Stream]*admission.Places)
+	}
+	places := d.doors.of[at]
+	if places == nil {
+		places = new(admission.Places)
+		d.doors.of[at] = places
+	}
+	tell(at, places.Plan(now, pipe.Stream, pipe.Streams()))
+	tell(at, places.Open(now, of.Name, holder, held, phase))
+}
+
+// planStreams plans the places of the streams that are open anew, for another generation.
+func (d *Dispatcher) planStreams(g *Generation) {
+	d.doors.mu.Lock()
+	defer d.doors.mu.Unlock()
+	p := &g.Deployment.Pipeline
+	at := Stream{Service: g.Deployment.Name(), Pipeline: p.Name}
+	if places := d.doors.of[at]; places != nil && p.Streams() > 0 {
+		tell(at, places.Plan(d.Now(), p.Stream, p.Streams()))
+	}
+}
+
+func tell(at Stream, all []admission.Placed) {
+	for _, p := range all {
+		at.Name = p.Stream
+		p.Holder.(StreamHolder).Placed(at, p.Place)
+	}
+}
+
+// EndStream frees the place of a stream that is over, if the holder has it.
+func (d *Dispatcher) EndStream(of Stream, holder StreamHolder) {
+	d.doors.mu.Lock()
+	defer d.doors.mu.Unlock()
+	at := of.pipeline()
+	if places := d.doors.of[at]; places != nil {
+		if places.Close(of.Name, holder); places.Taken() == 0 {
+			delete(d.doors.of, at)
+		}
+	}
+}
+
+// EndStreams frees all places of a holder that is gone.
+func (d *Dispatcher) EndStreams(holder StreamHolder) {
+	d.doors.mu.Lock()
+	defer d.doors.mu.Unlock()
+	for at, places := range d.doors.of {
+		if places.Leave(holder); places.Taken() == 0 {
+			delete(d.doors.of, at)
+		}
+	}
+}
+
+// ForgetStreams forgets the places of a service, or of all for "": another has decided since.
+func (d *Dispatcher) ForgetStreams(service string) {
+	d.doors.mu.Lock()
+	defer d.doors.mu.Unlock()
+	for at := range d.doors.of {
+		if service == "" || at.Service == service {
+			delete(d.doors.of, at)
+		}
+	}
+}
+
+// pipelineOf is the one that serves a stream; nil where there is none.
+func (d *Dispatcher) pipelineOf(of Stream) *pipelines.Pipeline {
+	g := d.Serving(of.Service)
+	if g == nil {
+		return nil
+	}
+	for _, m := range append(g.members, g) {
+		if p := &m.Deployment.Pipeline; p.Name == of.Pipeline && p.Streams() > 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// asks are the streams of a gateway of which another dispatcher, or this one, was asked.
+type asks struct {
+	of map[Stream]*ask
+	at map[string]ownerAt // whom, by service
+}
+
+type ask struct {
+	holder StreamHolder
+	held   bool // there is a place
+	phase  dispatch.Time
+}
+
+type ownerAt struct {
+	link  *Link
+	epoch uint64
+}
+
+// OpenStream asks for a place for a stream of a generation, of whoever decides for it, now or once
+// there is somebody; the holder is told.
+func (d *Dispatcher) OpenStream(g *Generation, of Stream, holder StreamHolder) {
+	if !d.decidesElsewhere(&g.Deployment) {
+		d.AdmitStream(of, holder, false, 0)
+		return
+	}
+	d.mu.Lock()
+	if d.asks.of == nil {
+		d.asks = asks{make(map[Stream]*ask), make(map[string]ownerAt)}
+	}
+	a := d.asks.of[of]
+	if a == nil {
+		a = &ask{holder: holder}
+		d.asks.of[of] = a
+	}
+	l := d.owner(of.Service)
+	if !d.askAll(of.Service, l) && l != nil {
+		d.ask(l, of, a)
+	}
+	older := l != nil && !l.conn.Places
+	d.mu.Unlock()
+	if older {
+		d.AdmitStream(of, holder, false, 0)
+	}
+}
+
+// askAll asks a new owner of a service for all places, and reports whether it is a new one.
+// Dispatcher.mu is held.
+func (d *Dispatcher) askAll(service string, l *Link) bool {
+	if d.asks.of == nil {
+		return false
+	}
+	at := ownerAt{link: l}
+	if l != nil {
+		at.epoch = l.epoch(service)
+	}
+	if d.asks.at[service] == at {
+		return false
+	}
+	d.asks.at[service] = at
+	for of, a := range d.asks.of {
+		if of.Service == service && l != nil {
+			d.ask(l, of, a)
+		}
+	}
+	return true
+}
+
+// ask asks the owner of a service. Dispatcher.mu is held.
+func (d *Dispatcher) ask(l *Link, of Stream, a *ask) {
+	if !l.conn.Places {
+		return
+	}
+	l.install(d.services[of.Service].current)
+	l.conn.Send(&queue.Message{Kind: queue.Ask, Text: []byte(of.Service), Token: []byte(of.key()), Again: a.held, Left: a.phase - d.Now()})
+}
+
+// CloseStream says that a stream of a generation is over.
+func (d *Dispatcher) CloseStream(of Stream, holder StreamHolder) {
+	d.EndStream(of, holder)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asks.of[of] == nil {
+		return
+	}
+	delete(d.asks.of, of)
+	if l := d.owner(of.Service); l != nil && l.conn.Places {
+		l.conn.Send(&queue.Message{Kind: queue.Shut, Text: []byte(of.Service), Token: []byte(of.key())})
+	}
+}
+
+// placed hears of a place from the dispatcher that the link leads to.
+func (l *Link) placed(m *queue.Message) {
+	d := l.dispatcher
+	of := StreamOf(string(m.Text), string(m.Token))
+	p := admission.Place{Open: m.How&queue.PlaceOpen != 0, Taken: m.How&queue.PlaceTaken != 0, Planned: int(m.Size), Phase: d.Now() + m.Left}
+	d.mu.Lock()
+	a := d.asks.of[of]
+	if a == nil || d.owner(of.Service) != l {
+		d.mu.Unlock()
+		return
+	}
+	if a.held, a.phase = p.Open, p.Phase; !p.Open {
+		delete(d.asks.of, of)
+	}
+	d.mu.Unlock()
+	a.holder.Placed(of, p)
+}

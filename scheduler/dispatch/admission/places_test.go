@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/harpagon/harpagon/pipelines"
+)
+
+// placesOf has places for so many streams of ten frames a second.
+func placesOf(planned int) *Places {
+	p := new(Places)
+	p.Plan(0, pipelines.Stream{Rate: 10}, planned)
+	return p
+}
+
+func TestOneCountForSeveralDoors(t *testing.T) {
+	p := placesOf(2)
+	open := func(at Time, name, door string, held bool) string {
+		said := ""
+		for _, told := range p.Open(at, name, door, held, 0) {
+			word := map[bool]string{true: "open", false: "none"}[told.Open]
+			if told.Taken {
+				word = "taken"
+			}
+			said += fmt.Sprintf("%s of %v %s; ", told.Stream, told.Holder, word)
+		}
+		return said
+	}
+	assert.Equal(t, "a of 1 open; ", open(0, "a", "1", false))
+	assert.Equal(t, "b of 2 open; ", open(0, "b", "2", false))
+	assert.Equal(t, "c of 1 none; ", open(0, "c", "1", false))
+	assert.Equal(t, "a of 1 open; ", open(0, "a", "1", false), "it is asked for again")
+	assert.Equal(t, "a of 1 taken; a of 2 open; ", open(time.Second, "a", "2", false), "it goes on there")
+	assert.Equal(t, "a of 1 taken; ", open(1500*ms, "a", "1", false), "two of one name")
+	assert.Equal(t, "a of 1 taken; ", open(time.Hour, "a", "1", true), "it comes back, and the stream has gone on elsewhere")
+	p.Close("a", "1")
+	assert.Equal(t, 2, p.Taken(), "it is another's")
+	assert.Equal(t, "d of 1 open; ", open(0, "d", "1", true), "it was open before")
+	p.Leave("2")
+	assert.Equal(t, 1, p.Taken())
+	assert.Equal(t, "c of 1 open; ", open(0, "c", "1", false))
+	assert.Equal(t, "e of 1 none; ", open(0, "e", "1", false))
+	p.Close("c", "1")
+	assert.Equal(t, "e of 1 open; ", open(0, "e", "1", false))
+}
+
+// Where fewer streams are planned for than are open, those that opened last lose their places.
+func TestFewerPlacesThanStreams(t *testing.T) {
+	p := placesOf(40)
+	for i := range 40 {
+		require.True(t, p.Open(0, fmt.Sprint(i), "door", false, 0)[0].Open)
+	}
+	lost, kept := 0, 0
+	for _, told := range p.Plan(time.Second, pipelines.Stream{Rate: 10}, 20) {
+		var n int
+		_, _ = fmt.Sscan(told.Stream, &n)
+		assert.Equal(t, n < 20, told.Open)
+		if told.Open {
+			kept++
+		} else {
+			lost++
+		}
+	}
+	assert.Equal(t, 20, lost)
+	assert.Equal(t, 20, kept)
+	assert.Nil(t, p.Plan(2*time.Second, pipelines.Stream{Rate: 10}, 20))
+}
+
+// Phases are apart by at least a part of the period that the number of open streams allows; another
+// decider that is told of the streams keeps them.
+func TestPhasesAreSpread(t *testing.T) {
+	for _, planned := range []int{1, 2, 3, 7, 8, 40, 1000} {
+		p, next := placesOf(planned), new(Places)
+		next.Plan(12345*ms, pipelines.Stream{Rate: 10}, planned)
+		phases := map[Time]bool{}
+		var first Time
+		for i := range planned {
+			at := p.Open(0, fmt.Sprint(i), "door", false, 0)[0].Phase % (100 * ms)
+			require.False(t, phases[at], "%d of %d", i, planned)
+			for other := range phases {
+				apart := (at - other + 100*ms) % (100 * ms)
+				require.GreaterOrEqual(t, float64(min(apart, 100*ms-apart)), float64(100*ms)*max(0.99/float64(planned), 0.49/float64(i+1)-1/float64(planned)), "%d of %d", i, planned)
+			}
+			phases[at] = true
+			if i == 0 {
+				first = at
+			}
+			again := next.Open(20*time.Second, fmt.Sprint(i), "door", true, 77*ms+at+Time(i%2)*time.Second)[0].Phase
+			assert.InDelta(t, float64(at-first), float64((again-77*ms-first)%(100*ms)), 10, "%d of %d", i, planned)
+		}
+		p.Close("0", "door")
+		assert.Equal(t, first, p.Open(0, "one more", "door", false, 0)[0].Phase%(100*ms))
+	}
+}
+
+// However streams come, go and move between doors that are lost, no more of them than planned have a
+// place, each at one door, and each at a phase of its own.
+func TestPlacesAreLeasedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		planned := rapid.IntRange(1, 5).Draw(t, "planned")
+		p := placesOf(planned)
+		type lease struct{ stream, door string }
+		has := map[lease]Time{}
+		hear := func(all []Placed) {
+			for _, told := range all {
+				l := lease{told.Stream, told.Holder.(string)}
+				if delete(has, l); told.Open {
+					has[l] = told.Phase % (Time(time.Second) / 10)
+				}
+			}
+		}
+		now := Time(0)
+		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+			now += Time(rapid.IntRange(0, 700).Draw(t, "gap")) * ms
+			l := lease{rapid.StringMatching("[a-h]").Draw(t, "stream"), rapid.SampledFrom([]string{"1", "2", "3"}).Draw(t, "door")}
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				p.Leave(l.door)
+				for other := range has {
+					if other.door == l.door {
+						delete(has, other)
+					}
+				}
+			case 1, 2:
+				p.Close(l.stream, l.door)
+				delete(has, l)
+			case 3:
+				planned = rapid.IntRange(1, 5).Draw(t, "planned")
+				hear(p.Plan(now, pipelines.Stream{Rate: 10}, planned))
+			default:
+				hear(p.Open(now, l.stream, l.door, false, 0))
+			}
+			require.LessOrEqual(t, len(has), planned)
+			require.Len(t, has, p.Taken())
+			streams, phases := map[string]bool{}, map[Time]bool{}
+			for l, phase := range has {
+				require.False(t, streams[l.stream])
+				require.False(t, phases[phase])
+				streams[l.stream], phases[phase] = true, true
+			}
+		}
+	})
+}
