@@ -68,7 +68,6 @@ func Elsewhere() []Printed {
 		{ID: "symphony/table3", Title: "Settings of the comparison with starting at once", In: "symphony/figure4"},
 		{ID: "symphony/table5", Title: "Profiles of networks on a 1080 Ti", In: "symphony/networks"},
 		{ID: "symphony/table6", Title: "Profiles of networks on an A100", In: "symphony/networks"},
-		{ID: "symphony/figure1", Title: "Several frontends of Nexus", Why: "its Nexus runs as a system of several frontends; symphony/table2 has the cause, how uneven they make the load"},
 		{ID: "symphony/figure7", Title: "Objectives, popularity and bursts", In: "symphony/bursts"},
 		{ID: "symphony/figure9", Title: "Times in queues", In: "symphony/figure8"},
 		{ID: "symphony/figure11", Title: "Requests per second of the scheduler; goodput over the number of devices", In: "symphony/devices"},

@@ -44,7 +44,7 @@ func dispatchingFigures() []Figure {
 		}
 		list = append(list, f)
 	}
-	list = append(append(list, evaluationFigures()...), partitionFigure())
+	list = append(append(list, evaluationFigures()...), partitionFigure(), frontendsFigure())
 	return append(list,
 		Figure{ID: "symphony/table2", Title: "How uneven independent frontends make the load of a device (Symphony, table 2)", Seconds: 10,
 			Layout: Layout{Down: []string{"rate", "window_ms", "frontends"}, Across: []string{Metric}}, Run: frontends},
@@ -86,6 +86,9 @@ type one struct {
 // run measures the settings of a part, each policy a piece of work.
 func (p dispatchPart) run(ctx context.Context, e *Env) (Result, error) {
 	list, effort, policies := e.settings(Of(p.name)), Full(), dispatchPolicies()
+	if p.name == partTable4 {
+		policies = append(policies, nexusEight, shepherd)
+	}
 	if e.Quick {
 		list, effort = Part(e, list, (len(list)+1)/2), Quick()
 	}

@@ -99,18 +99,25 @@ func zoo(ctx context.Context, e *Env) (out Result, err error) {
 	if e.Quick {
 		list = list[1:3]
 	}
-	policies := dispatchPolicies()
+	policies := append(dispatchPolicies(), nexusEight, shepherd)
 	all, err := goodputs(ctx, e, "Zoo of networks", list, policies)
 	if err != nil {
 		return out, err
 	}
 	for i, s := range list {
 		at := Set("hardware", s.Group, "networks", fmt.Sprintf("%s (%d)", s.Name, len(s.Models)))
-		baseline := 0.0
+		baseline, alone := 0.0, 0.0
 		for k, policy := range policies {
-			out.Add(at, policy, goodput, "1/s", all[i][k].Goodput)
-			if policy == "nexus" || policy == "clockwork" {
-				baseline = max(baseline, all[i][k].Goodput)
+			reached := all[i][k].Goodput
+			out.Add(at, policy, goodput, "1/s", reached)
+			if policy == "nexus" || policy == clockwork {
+				baseline = max(baseline, reached)
+			}
+			if policy == "nexus" {
+				alone = reached
+			}
+			if policy == nexusEight {
+				out.AddWithin(at, policy, "over nexus with one frontend", "", reached/alone, 0.55, 0.89)
 			}
 		}
 		for k, policy := range policies {
@@ -132,7 +139,11 @@ func zoo(ctx context.Context, e *Env) (out Result, err error) {
 // holdingBack compares deferred and adaptive with the work-conserving policy, as
 // Symphony's code drops and as suits it better.
 func holdingBack(ctx context.Context, e *Env) (out Result, err error) {
-	list, policies := microbenchmark(e.Quick), []string{deferred, adaptive, windowPolicy, "eager"}
+	each, policies := 2.0, []string{deferred, adaptive, windowPolicy, "eager"}
+	if e.Holds(fourEach) {
+		each = 4
+	}
+	list := microbenchmark(e.Quick, each)
 	all, err := goodputs(ctx, e, "Holding back", list, policies)
 	if err != nil {
 		return out, err
@@ -203,7 +214,7 @@ func batchesAndQueues(ctx context.Context, e *Env) (out Result, err error) {
 					queues = append(queues, (b.Begin-r.Ready).Seconds()*1000/s.Models[0].SLO)
 				}
 			}
-			if _, err := simulate.OnCluster(s.Loads(all[i][k].Goodput), s.pool(), o); err != nil {
+			if _, err := s.play(policy, all[i][k].Goodput, o); err != nil {
 				return out, err
 			}
 			slices.Sort(sizes)
@@ -244,7 +255,8 @@ func flatTop(ctx context.Context, e *Env) (out Result, err error) {
 	stop := func() bool { return ctx.Err() != nil }
 	err = e.Each(ctx, "Offered loads", len(results), func(i int) (err error) {
 		rate := loads[i/len(policies)] * peak
-		results[i], err = simulate.OnCluster(s.Loads(rate), s.pool(), s.options(policies[i%len(policies)], rate, effort, stop))
+		policy := policies[i%len(policies)]
+		results[i], err = s.play(policy, rate, s.options(policy, rate, effort, stop))
 		return err
 	})
 	if err != nil {
@@ -307,17 +319,18 @@ var (
 const homeDrawn = 60
 
 // microbenchmark lists the settings of figure 4: a mixture of all networks (a), a
-// network that batching helps much (b) and one that it does not (c), and cases drawn
-// from all combinations (d).
-func microbenchmark(quick bool) []DispatchSetting {
+// network that batching helps much (b) and one that it does not (c), with so many devices
+// for each, and cases drawn from all combinations (d).
+func microbenchmark(quick bool, each float64) []DispatchSetting {
 	var list []DispatchSetting
 	for _, shape := range homeShapes {
-		list = append(list, DispatchSetting{Group: "a", Name: fmt.Sprintf("35 networks, 64 devices, gamma %g", shape), Models: gtx1080Ti(), Devices: zooDevices, Shape: shape})
+		all := gtx1080Ti()
+		list = append(list, DispatchSetting{Group: "a", Name: fmt.Sprintf("%d networks, gamma %g", len(all), shape), Models: all, Devices: int(each * float64(len(all))), Shape: shape})
 	}
 	for _, of := range []struct{ part, name string }{{"b", "DenseNet121"}, {"c", "BERT"}} {
 		for _, slo := range []float64{30, 50} {
 			for _, shape := range []float64{0.1, 0.3, 1} {
-				list = append(list, home(of.part, of.name, 16, 2, slo, shape))
+				list = append(list, home(of.part, of.name, 16, each, slo, shape))
 			}
 		}
 	}

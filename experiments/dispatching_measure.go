@@ -1,9 +1,11 @@
 package experiments
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
@@ -45,7 +47,6 @@ type Measured struct {
 	Policy   string
 	Goodput  float64
 	Batch    float64
-	Busy     float64
 	Overload float64 // requests in time at three times the goodput, as a share of it
 }
 
@@ -57,7 +58,7 @@ func (s *DispatchSetting) Measure(policy string, e Effort, stop func() bool) (Me
 		o := s.options(policy, rate, e, stop)
 		o.Seed = seed
 		o.GiveUp = int64(giveUp*(1-simulate.DefaultAttainment)*rate*o.Duration.Seconds()) + 1000
-		r, err := simulate.OnCluster(s.Loads(rate), s.pool(), o)
+		r, err := s.play(policy, rate, o)
 		if s.Pooled && err == nil {
 			total := r.Total()
 			r.Pipelines = []simulate.PipelineResult{{Counts: total, Attainment: float64(total.Completed) / float64(max(1, total.Requests))}}
@@ -78,15 +79,12 @@ func (s *DispatchSetting) Measure(policy string, e Effort, stop func() bool) (Me
 		return m, err
 	}
 	m.Goodput = found.Rate
-	at, err := simulate.OnCluster(s.Loads(found.Rate), s.pool(), s.options(policy, found.Rate, e, stop))
+	at, err := s.play(policy, found.Rate, s.options(policy, found.Rate, e, stop))
 	if err != nil {
 		return m, err
 	}
-	for _, d := range at.Devices {
-		m.Busy += d.Utilisation / float64(len(at.Devices))
-	}
 	m.Batch = meanBatch(at)
-	over, err := simulate.OnCluster(s.Loads(overload*found.Rate), s.pool(), s.options(policy, overload*found.Rate, e, stop))
+	over, err := s.play(policy, overload*found.Rate, s.options(policy, overload*found.Rate, e, stop))
 	m.Overload = float64(over.Total().Completed) / over.Duration.Seconds() / found.Rate
 	return m, err
 }
@@ -118,14 +116,64 @@ func (s *DispatchSetting) options(policy string, rate float64, e Effort, stop fu
 		Dispatch: policy, Duration: seconds(duration), Warmup: seconds(warmSLOs * slo),
 		Seed: 1, Delay: simulate.FixedDelay(s.Delay), Noise: s.Noise, Stop: stop,
 	}
-	if s.Kept != nil && s.Kept(policy) > 0 {
+	return o
+}
+
+// play is a run at that total rate.
+func (s *DispatchSetting) play(policy string, rate float64, o simulate.Options) (simulate.Result, error) {
+	loads := s.Loads(rate)
+	name, frontends := severalFrontends(policy)
+	switch {
+	case policy == shepherd:
+		models, delay := make([]shared.Model, len(s.Models)), dispatch.Delay{}
+		if s.Delay != (dispatch.Delay{}) {
+			delay, o.Delay = shepherdDelays(), simulate.DrawnDelay{}
+		}
+		for i, n := range s.Models {
+			models[i] = shared.Model{Durations: n.Table(largestBatch), SLO: millis(n.SLO)}
+			loads[i].Pipeline = n.instant().pipeline(i)
+		}
+		o.Policy = func(shared.Options) (dispatch.Policy, error) { return newFlex(models, delay), nil }
+	case frontends > 1:
 		o.Policy = func(p shared.Options) (dispatch.Policy, error) {
-			p.Margin = s.Kept(policy)
+			p.Margin = s.kept(policy)
+			return shared.NewNexus(shared.NexusOptions{Options: p, Frontends: frontends}), nil
+		}
+	case policy == clockwork:
+		o.Policy = func(p shared.Options) (dispatch.Policy, error) {
+			p.Margin = s.kept(policy)
+			return shared.NewClockwork(shared.ClockworkOptions{Options: p, Sizes: s.Sizes}), nil
+		}
+	case s.kept(policy) > 0:
+		o.Policy = func(p shared.Options) (dispatch.Policy, error) {
+			p.Margin = s.kept(policy)
 			return shared.New(policy, p)
 		}
 	}
-	return o
+	o.Dispatch = name
+	return simulate.OnCluster(loads, s.pool(), o)
 }
+
+func (s *DispatchSetting) kept(policy string) time.Duration {
+	if s.Kept == nil {
+		return 0
+	}
+	return s.Kept(policy)
+}
+
+// severalFrontends takes "nexus, 8 frontends" apart.
+func severalFrontends(policy string) (name string, frontends int) {
+	name, _, _ = strings.Cut(policy, ", ")
+	if _, err := fmt.Sscanf(policy, ofFrontends, &frontends); err != nil {
+		return policy, 1
+	}
+	return name, frontends
+}
+
+const (
+	ofFrontends = "nexus, %d frontends"
+	nexusEight  = "nexus, 8 frontends"
+)
 
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * 1e9)) }
 

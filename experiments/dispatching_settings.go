@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
@@ -37,6 +38,7 @@ type DispatchSetting struct {
 	Seeds   int                               // runs at each rate, where more than the effort's
 	Pooled  bool                              // the share in time is that of all requests, not that of the network with the least
 	Kept    func(policy string) time.Duration // what a policy keeps before deadlines; nil for nothing
+	Sizes   shared.Sizes                      // of clockwork's batches
 	Printed map[string]float64                // goodputs in the paper, by policy, and its staggered bound
 }
 
@@ -109,9 +111,15 @@ func Delays() dispatch.Delay {
 	return dispatch.Delay{Control: 100 * time.Microsecond, PerRequest: 50 * time.Microsecond}
 }
 
-// What Clockwork and the authors' scheduler keep before a deadline.
+// shepherdDelays are those of Shepherd in the authors' program.
+func shepherdDelays() dispatch.Delay {
+	return dispatch.Delay{Control: 25 * time.Microsecond, PerRequest: 75 * time.Microsecond}
+}
+
+// What Clockwork, Nexus and the authors' scheduler keep before a deadline.
 const (
 	keptByClockwork = 5 * time.Millisecond
+	keptByNexus     = 2 * time.Millisecond
 	keptForAnswers  = 2 * time.Millisecond
 )
 
@@ -121,12 +129,20 @@ func (e *Env) settings(list []DispatchSetting) []DispatchSetting {
 	for i := range list {
 		s := &list[i]
 		s.Pooled = e.Holds(pooledShare)
+		switch {
+		case e.Holds(drawnBatches):
+			s.Sizes = shared.AnySize
+		case e.Holds(doubledBatches):
+			s.Sizes = shared.DoubledSizes
+		}
 		s.Kept = func(policy string) time.Duration {
 			switch {
 			case policy == deferred && e.Holds(authorsDelays):
 				return keptForAnswers
 			case policy == clockwork && e.Holds(clockworkAllowance):
 				return keptByClockwork
+			case (policy == "nexus" || policy == nexusEight) && e.Holds(nexusAllowance):
+				return keptByNexus
 			}
 			return 0
 		}

@@ -21,10 +21,10 @@ var long = []string{"symphony/mixed", "symphony/models", "symphony/bursts", "sym
 // all others.
 var longer = []string{
 	"dispatching/dropping", "dispatching/overload", "dispatching/speed", "dispatching/together", "dispatching/waves",
-	"kairos/figure11", "kairos/figure12", "kairos/figure15", "kairos/goodput",
+	"kairos/division", "kairos/figure11", "kairos/figure12", "kairos/figure15", "kairos/goodput",
 	"piccolo/figure4", "planning/growth", "planning/policies",
 	"simulating/early", "simulating/promises",
-	"symphony/cores", "symphony/drawn", "symphony/figure10", "symphony/figure13", "symphony/figure14", "symphony/figure15",
+	"symphony/cores", "symphony/drawn", "symphony/figure1", "symphony/figure10", "symphony/figure13", "symphony/figure14", "symphony/figure15",
 	"symphony/figure4", "symphony/figure6", "symphony/table4",
 }
 

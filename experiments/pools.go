@@ -32,7 +32,7 @@ func poolFigures() []Figure {
 	return append([]Figure{{
 		ID: "kairos/goodput", Title: "The five models of the Kairos paper under its budget of 2.5 an hour", Seconds: 1500,
 		Layout: Layout{Down: []string{"model", System, "instances"}, Across: []string{Metric}}, Run: runPools,
-	}}, append(searchFigures(), motivationFigures()...)...)
+	}}, append(append(searchFigures(), divisionFigure()), motivationFigures()...)...)
 }
 
 func runPools(ctx context.Context, e *Env) (Result, error) {

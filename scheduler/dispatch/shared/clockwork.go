@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"math/bits"
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -10,9 +11,28 @@ import (
 // (Clockwork's schedule-ahead): a batch is decided on as soon as less is left.
 const clockworkAhead = 10 * time.Millisecond
 
-// clockwork is Clockwork's dispatch: see newClockwork.
+// Sizes says which of the possible batches of a model clockwork takes.
+type Sizes uint8
+
+// The sizes.
+const (
+	LargestSize  Sizes = iota // the largest
+	AnySize                   // any, with equal chance, as Symphony measured (section 5.2.2)
+	DoubledSizes              // the largest of 1, 2, 4, 8 and 16, as Clockwork's program has them
+)
+
+const mostDoubled = 16
+
+// ClockworkOptions configures Clockwork.
+type ClockworkOptions struct {
+	Options
+	Sizes Sizes
+}
+
+// clockwork is Clockwork's dispatch: see NewClockwork.
 type clockwork struct {
 	base
+	Sizes    Sizes
 	Soon     dispatch.Agenda // busy executors without a next batch, by when to decide on it
 	Next     []commitment    // by ExecutorID: the batch decided on
 	Expiring dispatch.Agenda // executors with such a batch, by when its first request becomes late
@@ -24,7 +44,7 @@ type commitment struct {
 	Batch []waiter
 }
 
-// newClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
+// NewClockwork builds the dispatch of Clockwork (OSDI 2020) as far as it
 // concerns batches; loading of models is left out, as in Symphony's
 // comparison. Every executor is kept supplied: when less than clockworkAhead of work is
 // left, its next batch is decided on. Of all models and sizes, those are
@@ -32,7 +52,9 @@ type commitment struct {
 // is due; the one that must start first is taken. Its requests are fixed from
 // then on, and what arrives later goes into later batches: predictable, and
 // the reason for its small batches.
-func newClockwork(o Options) dispatch.Policy { return &clockwork{base: newBase(o)} }
+func NewClockwork(o ClockworkOptions) dispatch.Policy {
+	return &clockwork{base: newBase(o.Options), Sizes: o.Sizes}
+}
 
 // Name is "clockwork".
 func (p *clockwork) Name() string { return "clockwork" }
@@ -128,6 +150,12 @@ func (p *clockwork) choose(id dispatch.ExecutorID) (best int32, size int) {
 		b := s.largest(q.N, q.due(0))
 		if b == 0 {
 			continue
+		}
+		switch p.Sizes {
+		case AnySize:
+			b = 1 + int(scatter(uint64(q.at(0).ID)*31+uint64(p.Now))%uint64(b))
+		case DoubledSizes:
+			b = min(mostDoubled, 1<<(bits.Len(uint(b))-1))
 		}
 		if at := q.due(0) - s.table.of(b); at < last {
 			best, size, last = int32(c), b, at

@@ -12,14 +12,25 @@ import (
 // same (Symphony's comparison).
 const nexusEpoch = 30 * time.Second
 
-// nexus is Nexus's dispatch: see newNexus.
+// NexusOptions configures Nexus with several frontends.
+type NexusOptions struct {
+	Options
+
+	// Frontends deal requests out without knowing of each other; a request comes to any of
+	// them. 0 means 1.
+	Frontends int
+}
+
+// nexus is Nexus's dispatch: see NewNexus.
 type nexus struct {
-	base     // one line, and one model, a session
-	Classes  []nexusModel
-	Sessions []session
-	Cycles   []duty        // by ExecutorID
-	PlanAt   dispatch.Time // when the epoch ends
-	Stale    bool          // executors came or went since the plan
+	base      // one line, and one model, a session
+	Classes   []nexusModel
+	Sessions  []session
+	Cycles    []duty        // by ExecutorID
+	PlanAt    dispatch.Time // when the epoch ends
+	Stale     bool          // executors came or went since the plan
+	Frontends int
+	Came      uint64 // requests, by which frontends are drawn
 }
 
 // nexusModel is a model as declared, with what was measured of it.
@@ -34,8 +45,8 @@ type nexusModel struct {
 type session struct {
 	Class    int32
 	Executor dispatch.ExecutorID
-	Share    float64 // requests per second that it is meant to take
-	Credit   float64 // of the round robin, in requests
+	Share    float64   // requests per second that it is meant to take
+	Credits  []float64 // of the round robin of each frontend, in requests
 }
 
 // duty is an executor's round over its sessions.
@@ -44,19 +55,20 @@ type duty struct {
 	Turn     int
 }
 
-// newNexus builds Nexus (SOSP 2019) as Symphony's comparison configures it,
-// with one frontend: for an epoch of 30 s models are packed onto executors by
+// NewNexus builds Nexus (SOSP 2019) as Symphony's comparison configures it:
+// for an epoch of 30 s models are packed onto executors by
 // their rates; a request is dealt to one executor of its model when it
 // arrives, round robin by weight; and every executor goes round its models and
 // runs what has gathered, with Nexus's early drop. No request changes its
-// executor, so that bursts meet full and idle executors side by side.
+// executor, so that bursts meet full and idle executors side by side. Each of several
+// frontends goes round by itself and begins anywhere (Symphony, section 3.3).
 //
 // The packing is that of section 6.1 there: a model that fills executors of
 // its own runs the largest batch with 2·l(b) <= SLO; what remains of the rates
 // shares executors in duty cycles, each where it fits best. All is stretched,
 // or squeezed, to the executors that there are.
-func newNexus(o Options) dispatch.Policy {
-	p := &nexus{base: newBase(o)}
+func NewNexus(o NexusOptions) dispatch.Policy {
+	p := &nexus{base: newBase(o.Options), Frontends: max(1, o.Frontends)}
 	for i := range p.Models {
 		p.Classes = append(p.Classes, nexusModel{modelState: p.Models[i]})
 	}
@@ -124,15 +136,15 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 	}
 	c := &p.Classes[r.Class]
 	c.Meter.Hit(p.Now)
-	best := c.Sessions[0]
+	best, f := c.Sessions[0], p.frontend()
 	for _, i := range c.Sessions {
 		s := &p.Sessions[i]
-		s.Credit += s.Share / c.Share
-		if s.Credit > p.Sessions[best].Credit {
+		s.Credits[f] += s.Share / c.Share
+		if s.Credits[f] > p.Sessions[best].Credits[f] {
 			best = i
 		}
 	}
-	p.Sessions[best].Credit--
+	p.Sessions[best].Credits[f]--
 	if r.Deadline == 0 {
 		r.Deadline = r.Arrival + c.SLO
 	}
@@ -143,6 +155,34 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 	}
 	p.expire(best)
 	return p.serve(p.Sessions[best].Executor, out)
+}
+
+// frontend draws the one that the next request comes to.
+func (p *nexus) frontend() int {
+	if p.Frontends == 1 {
+		return 0
+	}
+	p.Came++
+	return int(scatter(p.Came) % uint64(p.Frontends))
+}
+
+// credits begin at zero with one frontend, and anywhere with several.
+func (p *nexus) credits(session int) []float64 {
+	list := make([]float64, p.Frontends)
+	for f := range list {
+		if p.Frontends > 1 {
+			list[f] = float64(scatter(uint64(session*p.Frontends+f))>>11)/(1<<53) - 0.5
+		}
+	}
+	return list
+}
+
+// scatter is SplitMix64, a draw by number.
+func scatter(n uint64) uint64 {
+	n = (n + 1) * 0x9e3779b97f4a7c15
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	return n ^ n>>31
 }
 
 // forget cancels a request wherever it waits.
@@ -413,7 +453,7 @@ func (p *nexus) addSession(id dispatch.ExecutorID, x piece) {
 	m.Target = max(1, x.batch)
 	p.Models = append(p.Models, m)
 	p.Lines = append(p.Lines, line{})
-	p.Sessions = append(p.Sessions, session{Class: x.class, Executor: id, Share: x.rate})
+	p.Sessions = append(p.Sessions, session{Class: x.class, Executor: id, Share: x.rate, Credits: p.credits(int(i))})
 	c.Sessions = append(c.Sessions, i)
 	if id != nobody {
 		p.Cycles[id].Sessions = append(p.Cycles[id].Sessions, i)

@@ -129,7 +129,9 @@ type maker struct {
 func makers() []maker {
 	return []maker{
 		{"adaptive", func(_ string, o Options, _ []string) dispatch.Policy { return NewAdaptive(o) }},
-		{"clockwork", func(_ string, o Options, _ []string) dispatch.Policy { return newClockwork(o) }},
+		{"clockwork", func(_ string, o Options, _ []string) dispatch.Policy {
+			return NewClockwork(ClockworkOptions{Options: o})
+		}},
 		{"deferred", func(name string, o Options, variants []string) dispatch.Policy {
 			ready := FrontRun
 			if variants[0] == "beta-lambda" {
@@ -140,7 +142,7 @@ func makers() []maker {
 		{"eager", func(name string, o Options, variants []string) dispatch.Policy {
 			return newDeferred(name, DeferredOptions{Options: o, Ready: AtOnce, Drop: dropRule(variants[0])})
 		}},
-		{"nexus", func(_ string, o Options, _ []string) dispatch.Policy { return newNexus(o) }},
+		{"nexus", func(_ string, o Options, _ []string) dispatch.Policy { return NewNexus(NexusOptions{Options: o}) }},
 	}
 }
 

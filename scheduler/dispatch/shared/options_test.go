@@ -45,8 +45,9 @@ func TestNewRefusesBadOptions(t *testing.T) {
 // The constructors mend what Check refuses: whatever the options, each request
 // waits or has one outcome, and no executor is given work that is not up.
 func TestNewMendsImpossibleOptions(t *testing.T) {
-	for name, build := range map[string]func(Options) dispatch.Policy{"adaptive": NewAdaptive, "eager": newEager, "nexus": newNexus, "clockwork": newClockwork,
-		"deferred": func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o}) }} {
+	for name, build := range map[string]func(Options) dispatch.Policy{"adaptive": NewAdaptive, "eager": newEager, "nexus": func(o Options) dispatch.Policy { return NewNexus(NexusOptions{Options: o, Frontends: 3}) },
+		"clockwork": func(o Options) dispatch.Policy { return NewClockwork(ClockworkOptions{Options: o, Sizes: AnySize}) },
+		"deferred":  func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o}) }} {
 		for i, o := range []Options{{}, {Models: []Model{{}}}, {Models: []Model{{Durations: []time.Duration{-1, 5, 3}, SLO: -5, Rate: -3}}, Margin: -1}} {
 			const requests = 20
 			p := build(o)
