@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -34,30 +35,42 @@ type Printed struct {
 	Why   string `json:"why,omitempty"` // it is not made; empty where In is not
 }
 
-// Elsewhere lists them by paper, in the order of the text. Drawings that explain are
-// left out.
+// Elsewhere lists them by paper, in the order of the text.
 func Elsewhere() []Printed {
 	const (
 		input = "is what others are made from, not a result"
 		words = "compares in words what systems can do; nothing is measured"
+		notes = "lists symbols"
+		draws = "draws how the system is built or how it reckons; it has no numbers"
 	)
 	return []Printed{
 		{ID: "harpagon/table1", Title: "Profiles of modules", Why: input + ": harpagon/table2 plans with it"},
 		{ID: "harpagon/table3", Title: "Serving systems compared", Why: words},
+		{ID: "harpagon/figure1", Title: "Requests of one batch wait unlike long", Why: draws},
+		{ID: "harpagon/figure3", Title: "Overview", Why: draws},
 		{ID: "harpagon/figure8", Title: "Costs and throughputs with one and two configurations a module", In: "harpagon/figure6"},
 		{ID: "harpagon/figure11", Title: "Throughput of three modules, split by cost and by throughput", Why: "neither the application nor its rate and objective are named; harpagon/figure6 has the costs of that split"},
 		{ID: "harpagon/figure12", Title: "Costs where the objective is divided in steps", In: "harpagon/figure6"},
 		{ID: "piccolo/table1", Title: "Profiles of modules", Why: input},
 		{ID: "piccolo/table3", Title: "Inference systems compared", Why: words},
+		{ID: "piccolo/figure1", Title: "Dispatch one by one and in batches", In: "harpagon/figure2"},
+		{ID: "piccolo/figure2", Title: "Overview", Why: draws},
+		{ID: "piccolo/figure3", Title: "Sixteen requests to three machines", In: "harpagon/figure4"},
 		{ID: "piccolo/figure7", Title: "Costs with one and two configurations a module", In: "piccolo/figure5"},
 		{ID: "piccolo/figure10", Title: "Costs where the objective is divided in steps", In: "piccolo/figure5"},
 		{ID: "kairos/table1", Title: "Related work compared", Why: words},
+		{ID: "kairos/table2", Title: "Parameters of the optimiser", Why: notes},
 		{ID: "kairos/table3", Title: "Models and objectives", Why: input},
 		{ID: "kairos/table4", Title: "Kinds of instances and prices", Why: input},
+		{ID: "kairos/figure4", Title: "Overview", Why: draws},
+		{ID: "kairos/figure5", Title: "Four queries on two instances", Why: "draws an example whose latencies are not printed; kairos/goodput plays what it says"},
+		{ID: "kairos/figure6", Title: "What the upper bound is reckoned from", Why: draws},
+		{ID: "kairos/figure7", Title: "Two cases of the upper bound", Why: "draws an example without numbers; kairos/figure13 has the bounds of all configurations"},
 		{ID: "kairos/figure3", Title: "Configurations by several distributors", In: "kairos/figure1"},
 		{ID: "kairos/figure8", Title: "Kairos over one kind of instance", In: "kairos/goodput"},
 		{ID: "kairos/figure9", Title: "Kairos and Kairos+ beside other systems", In: "kairos/goodput"},
 		{ID: "kairos/figure10", Title: "Evaluations of the searches", In: "kairos/figure11"},
+		{ID: "harmonybatch/table2", Title: "Notation", Why: notes},
 		{ID: "harmonybatch/table3", Title: "Networks, frameworks and datasets", Why: input},
 		{ID: "harmonybatch/figure3", Title: "Rates of applications, what functions cost (figures 1 to 3, 6 and 9)", Why: "motivates and explains, by measurements of a cloud's functions; harmonybatch/figure7, harmonybatch/drawn and harmonybatch/model plan by the coefficients that came of them"},
 		{ID: "harmonybatch/figure10", Title: "Errors of predicted latencies", Why: "measures functions of a cloud, and the measurements are not published"},
@@ -68,11 +81,24 @@ func Elsewhere() []Printed {
 		{ID: "symphony/table3", Title: "Settings of the comparison with starting at once", In: "symphony/figure4"},
 		{ID: "symphony/table5", Title: "Profiles of networks on a 1080 Ti", In: "symphony/networks"},
 		{ID: "symphony/table6", Title: "Profiles of networks on an A100", In: "symphony/networks"},
+		{ID: "symphony/figure2", Title: "Architecture", Why: draws},
+		{ID: "symphony/figure3", Title: "Delays in queues, coordinated and not", In: "symphony/table4"},
+		{ID: "symphony/figure5", Title: "What a stable scheduler does", In: "symphony/figure10"},
 		{ID: "symphony/figure7", Title: "Objectives, popularity and bursts", In: "symphony/bursts"},
 		{ID: "symphony/figure9", Title: "Times in queues", In: "symphony/figure8"},
 		{ID: "symphony/figure11", Title: "Requests per second of the scheduler; goodput over the number of devices", In: "symphony/devices"},
 		{ID: "symphony/figure12", Title: "Tail latency of RDMA and TCP", Why: "measures network hardware: InfiniBand of 56 Gbit/s and Ethernet of 40 Gbit/s"},
+		{ID: "symphony/figure16", Title: "The algorithm in pseudocode", Why: "is text: policy deferred follows it"},
 	}
+}
+
+// Others is a table of what is not made under its own name, and where it is or why not.
+func Others(list []Printed) Grid {
+	g := Grid{Header: []string{"figure", "title", "shown by", "why it is not made"}, Prose: 3}
+	for _, p := range list {
+		g.Rows = append(g.Rows, []string{p.ID, p.Title, cmp.Or(p.In, "-"), cmp.Or(p.Why, "-")})
+	}
+	return g
 }
 
 // FindElsewhere lists those with the ID, or with the ID before a slash.

@@ -26,7 +26,7 @@ func planningFigures() []Figure {
 	byPolicy := Layout{Down: []string{System}, Across: []string{Metric}}
 	byVariant := Layout{Down: []string{System, "what"}, Across: []string{Metric}}
 	bySystem := Layout{Down: []string{System, Metric}}
-	return []Figure{
+	return append(exampleFigures(bySystem), []Figure{
 		{ID: "planning/policies", Title: "Every policy on 1131 drawn workloads", Seconds: 900, Layout: byPolicy, Run: s.policies},
 		{ID: "harpagon/figure5", Title: "Harpagon beside four systems and the optimum: costs over Harpagon's (figure 5)", Seconds: 200, Layout: bySystem, Run: s.systems("Harpagon")},
 		{ID: "harpagon/figure6", Title: "Harpagon with one step less each (figures 6, 8a and 12)", Seconds: 200, Layout: byVariant, Run: s.ablations("Harpagon")},
@@ -51,7 +51,7 @@ func planningFigures() []Figure {
 			Layout: Layout{Down: []string{"modules"}, Across: []string{System}}, Run: growth,
 			Picture: &Picture{Metric: "solve time", Panel: []string{"cost_model"}, X: "modules", LogX: true, LogY: true,
 				Footer: "A line ends where a policy needed more than a second, or found no plan."}},
-	}
+	}...)
 }
 
 // quick leaves exhaustive searches out of a quick look.

@@ -97,7 +97,7 @@ system tells it, so that other work hardly matters.`,
 		if err != nil {
 			return err
 		}
-		return f.make(c.Context(), d, chosen, f.command(args))
+		return f.make(c.Context(), d, chosen, args)
 	}
 	return c
 }
@@ -206,8 +206,8 @@ func where(p experiments.Printed) string {
 
 // make makes the figures one after the other. Each is printed and written when
 // it is done, so that one who stops it keeps what there is.
-func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments.Figure, line string) error {
-	e := d.Env()
+func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments.Figure, ids []string) error {
+	line, e := f.command(ids), d.Env()
 	e.Quick, e.Trace = !f.full, f.trace
 	if f.explain {
 		return f.explainAll(ctx, d, e, chosen)
@@ -256,6 +256,13 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		fmt.Fprint(d.Stdout, "## Figures beside the papers\n\n", g.Markdown(), "\n")
 	} else if len(g.Rows) > 1 && !f.asJSON {
 		fmt.Fprint(d.Stdout, "Figures beside the papers\n\n", g.Text())
+	}
+	var others []experiments.Printed
+	for _, id := range ids {
+		others = append(others, experiments.FindElsewhere(id)...)
+	}
+	if g := experiments.Others(others); f.asMarkdown && err == nil && len(chosen) > 1 && len(g.Rows) > 0 {
+		fmt.Fprint(d.Stdout, "## Other figures and tables of the papers\n\n", g.Markdown(), "\n")
 	}
 	if g := experiments.Glossary(chosen); f.asMarkdown && err == nil && len(g.Rows) > 0 {
 		fmt.Fprint(d.Stdout, "## Assumptions\n\n", g.Markdown())
