@@ -28,10 +28,10 @@ var hardwareBlock = block[pipelines.Hardware]{
 			`of the list's prices: '"on-demand"' (default) or '"spot"'`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File != "" && h.Listed.Market != "" }),
 		attr("interruptions", number, func(h *pipelines.Hardware) *float64 { return &h.Interruptions },
-			`how often one device is taken back by who rents it out, per hour: 20 % a month are '0.0003'. With 'market = "spot"' the list has it. See [planning](../explanation/planning.md#devices-that-are-taken-back)`).
+			`how often one device is taken back by its owner, per hour: 20 % a month are '0.0003'. With 'market = "spot"' the list has it. See [planning](../explanation/planning.md#devices-that-are-taken-back)`).
 			printedWhen(func(h *pipelines.Hardware) bool { return h.Listed.File == "" && h.Interruptions != 0 }),
 		attr("recovery", duration, func(h *pipelines.Hardware) *time.Duration { return &h.Recovery },
-			`how long it takes until another device serves in the place of one that was taken back: noticing it, renting, starting a worker, loading models. '"5m"' without it`),
+			`how long until another device serves in its place: noticing, renting, starting a worker, loading models. '"5m"' without it`),
 		attr("memory", size, func(h *pipelines.Hardware) *int64 { return &h.Memory },
 			`of one device, such as '"16GiB"'`),
 		attr("count", integer, func(h *pipelines.Hardware) *int { return &h.Count },

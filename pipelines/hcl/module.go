@@ -35,7 +35,7 @@ func networkRows[T any](of func(*T) network) []attribute[T] {
 		attr("command", command, func(t *T) *[]string { return of(t).command },
 			`list of a program and its arguments that serves the model on a Unix socket, such as '["python3", "./serve.py"]'; see [engines](../reference/engines.md). Arguments that begin with './' or '../' are paths from this folder`),
 		attr("files", paths, func(t *T) *[]string { return of(t).files },
-			`list of further files and folders that the command needs; they go to workers with its arguments, and lie as they do here`),
+			`list of further files and folders that the command needs; they go to workers with its arguments, in the same folders`),
 	}
 }
 
@@ -70,20 +70,20 @@ var moduleBlock = block[pipelines.Module]{
 		networkRows(networkOf),
 		[]attribute[pipelines.Module]{
 			attr("profile", file, func(m *pipelines.Module) *string { return &m.ProfileFile },
-				`CSV file that says how long batches take: [profiles](../reference/profiles.md)`),
+				`CSV file of durations of batches: [profiles](../reference/profiles.md)`),
 			attr("accuracy", accuracy, func(m *pipelines.Module) *float64 { return &m.Accuracy },
 				`share of the network's answers that are right, above 0 and at most 1; required where the module has variants`),
 			attr("inputs", bindings, func(m *pipelines.Module) *[]pipelines.Binding { return &m.Inputs },
-				`an object: for each input of the model, by name, where it comes from, of two branches that which ran ('[module.read.text, module.describe.text]'), or a [constant](../reference/modules.md#constants-and-the-batch-dimension)`).required(),
+				`an object: for each input of the model its source, by name: a reference, a list of two branches of which one runs ('[module.read.text, module.describe.text]'), or a [constant](../reference/modules.md#constants-and-the-batch-dimension)`).required(),
 			condition("when", false, `a tensor, such as 'module.gate.found': runs only in items in which some element of it is not zero: [conditions](../reference/fanout.md#conditions)`),
-			condition("else", true, `a tensor: runs only in items in which none of its elements is other than zero`),
+			condition("else", true, `a tensor: runs only in items in which all of its elements are zero`),
 			{
 				name: "fanout", read: (*decoder).fanout, print: fanoutTokens,
 				when: func(m *pipelines.Module) bool { return m.Scatter && !(m.IsConditional() && m.Fanout == 1) },
 				doc:  `splits inputs into requests of their own: '16' for always that many per upstream request, '1.8' for so many on average, '{ mean = 1.8, max = 8 }' where there are never more than max: [fan-out](../reference/fanout.md). Beside 'when' or 'else', the share of items in which the condition holds; 1 without it`,
 			},
 			attr("gather", gather, func(m *pipelines.Module) *string { return &m.Gather },
-				`'module.NAME', one of those above: runs once for each item that it gets, with all that have come of it, in order; 'true': once for all items of the fan-out around its inputs. Without it, inputs of different scopes are gathered in the deepest that they share`),
+				`'module.NAME', one of those above: runs once for each item that it gets, with all items that came of it, in order; 'true': once for all items of the fan-out around its inputs. Without it, inputs of different scopes are gathered in the deepest that they share`),
 			attr("rate", number, func(m *pipelines.Module) *float64 { return &m.Rate },
 				`requests per second, instead of what follows from the pipeline`),
 			attr("hardware", texts, func(m *pipelines.Module) *[]string { return &m.Hardware },
@@ -97,11 +97,11 @@ var moduleBlock = block[pipelines.Module]{
 			attr("batch_axis", batchAxis, func(m *pipelines.Module) *map[string]int { return &m.BatchAxis },
 				`an object: for inputs and outputs whose batch is not the first dimension, which it is: [batches](../reference/modules.md#constants-and-the-batch-dimension)`),
 			attr("libraries", paths, func(m *pipelines.Module) *[]string { return &m.Libraries },
-				`list of shared libraries with operators that the network uses beside ONNX's own (each exports 'RegisterCustomOps'), for the onnxruntime engines. They are code: each lies at this path of every machine that runs the module, and where its worker has '--allow-folder', in such a folder`),
+				`list of shared libraries with operators that the network uses beside ONNX's own (each exports 'RegisterCustomOps'), for the onnxruntime engines. They are code: each is at this path of every machine that runs the module, in a folder of '--allow-folder' where its worker has that`),
 			attr("parameters", parameters, func(m *pipelines.Module) *map[string]any { return &m.Parameters },
 				`of the function: an object of numbers, strings, booleans, and lists and objects of these`),
 			attr("typical", typicals, func(m *pipelines.Module) *map[string][]int64 { return &m.Typical },
-				`an object: shapes of typical requests by input, where what feeds them varies, such as '{ image = [3, 640, 640] }'. It goes before the typical shape of the pipeline's input. Where nothing says what is typical, 4 stands for the first dimension of a tensor, or the fan-out, and 32 for any other; what is gathered has as many rows as its fan-outs make`),
+				`an object: shapes of typical requests by input, where what feeds them varies, such as '{ image = [3, 640, 640] }'. It overrides the typical shape of the pipeline's input. Without either, the first dimension counts as 4, or the fan-out, and any other as 32; what is gathered has as many rows as its fan-outs make`),
 		},
 	),
 	parts: []part[pipelines.Module]{

@@ -280,7 +280,7 @@ const forEachName = "for_each"
 func forEach[T any]() attribute[T] {
 	return attribute[T]{
 		name: forEachName, read: func(*decoder, *hcl.Attribute, *T) {}, print: func(*T, bool) hclwrite.Tokens { return nil },
-		doc: `a list or object: makes such a block of each of its elements: [for_each](../reference/expressions.md#for_each-several-of-a-block)`,
+		doc: `a list or object: one block for each of its elements: [for_each](../reference/expressions.md#for_each-several-of-a-block)`,
 	}
 }
 
