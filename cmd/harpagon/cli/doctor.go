@@ -30,7 +30,7 @@ type symptom struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`
 	Found  string `json:"found"`
-	Advice string `json:"advice,omitempty"` // what will bite, and what to do
+	Advice string `json:"advice,omitempty"` // the problem, and what to do
 }
 
 func seen(check string, ok bool, found, advice string) symptom {
@@ -60,7 +60,7 @@ func newDoctorCommand(d *Deps) *cobra.Command {
 	x := doctor{root: os.DirFS("/")}
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at this machine and say what will bite",
+		Short: "Check this machine for what would cause problems",
 		Long: `Looks at what serving needs of the machine: the library of ONNX Runtime, the driver of
 NVIDIA GPUs, cores and the quota of a container, what other programs use of them,
 memory, /dev/shm, limits of files, how late timers are, whether something keeps the
@@ -287,7 +287,7 @@ func describeSymptoms(to io.Writer, all []symptom) error {
 		return err
 	}
 	if !slices.ContainsFunc(all, func(f symptom) bool { return !f.OK }) {
-		advice = append(advice, "Nothing will bite.")
+		advice = append(advice, "No problems found.")
 	}
 	_, err := fmt.Fprintf(to, "\n%s\n", strings.Join(advice, "\n"))
 	return err

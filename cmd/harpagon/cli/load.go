@@ -92,7 +92,7 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the arrivals and of random inputs")
 	flags.DurationVar(&f.options.Timeout, "timeout", 0, "after which an unanswered request is given up; 0 is ten times the objective")
-	flags.DurationVar(&f.slo, "slo", 0, "objective to count against, in place of the one that the server tells")
+	flags.DurationVar(&f.slo, "slo", 0, "objective to count against, in place of the one that the server reports")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input: a file as for infer, or a folder of them to go through; random elements otherwise")
 	flags.StringVar(&f.sizes, "sizes", "", "`file` of a pool's query sizes (size,weight), or the declaration that names it")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")

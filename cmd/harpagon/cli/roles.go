@@ -54,9 +54,9 @@ the commands that the file names.`,
 	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
 	c.Flags().StringVar(&size, "store-size", "", "how much that store may take, such as 2TiB (default 500GiB)")
-	c.Flags().StringVar(&file, "provision", "", "`file` that says how hosts are made (docs/how-to/provision.md); empty makes none")
+	c.Flags().StringVar(&file, "provision", "", "`file` that describes how hosts are created (docs/how-to/provision.md); empty makes none")
 	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
-	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider that declarations may have told to make functions, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider in which declarations may have functions created, and no other; may be repeated (default any)")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
 		if o.Limit, err = Size("store-size", size); err != nil {
 			return err
@@ -123,7 +123,7 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 	c.Flags().BoolVar(&mps, "mps", false, mpsUsage)
 	c.Flags().StringToIntVar(&emulate, "emulate", nil, "`KIND=N`: offer so many emulated devices of a kind of hardware, and no others; several may be given, with commas or by repeating the flag")
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
-	c.Flags().DurationVar(&o.Notice, "notice", 10*time.Second, "how long to wait, when told to stop, for services to move what they run here")
+	c.Flags().DurationVar(&o.Notice, "notice", 10*time.Second, "how long to wait, on SIGTERM, for services to move what they run here")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
 	c.Flags().StringArrayVar(&o.Confine.Folders, "allow-folder", nil, "`folder` from which declarations may have files read by their paths, and no other; may be repeated (default any)")
 	c.Flags().StringArrayVar(&o.Confine.Commands, "allow-command", nil, "`program` that declarations may have run, as they write it, and no other; may be repeated (default any)")
@@ -191,7 +191,7 @@ need a token, read from ` + tokenVariable + `, which clients and workers must th
 	var limits limitFlags
 	limits.Register(c)
 	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
-	c.Flags().DurationVar(&o.Notice, "notice", 3*time.Second, "how long to go on taking requests when told to stop, after saying that it is not ready")
+	c.Flags().DurationVar(&o.Notice, "notice", 3*time.Second, "how long to go on taking requests on SIGTERM, after reporting that it is not ready")
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
 		var err error
 		if o.Limits, err = limits.Limits(); err != nil {

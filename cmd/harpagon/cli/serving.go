@@ -84,7 +84,7 @@ type limitFlags struct {
 func (f *limitFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.bytes, "max-bytes", "", "how much memory the requests under way may take, with what is made of them, such as 2GiB; a quarter of the machine's when left out")
 	c.Flags().StringVar(&f.pipeline, "max-bytes-per-pipeline", "", "how much of it the requests to one pipeline may take; all when left out")
-	c.Flags().StringVar(&f.shared, "shared-memory", "", "lets callers on this machine lay tensors into files of /dev/shm whose names begin with `PREFIX`, over HTTP; nobody may when left out")
+	c.Flags().StringVar(&f.shared, "shared-memory", "", "lets callers on this machine put tensors into files of /dev/shm whose names begin with `PREFIX`, over HTTP; off when left out")
 	registerConnections(c, &f.connections)
 }
 
@@ -205,7 +205,7 @@ type securityFlags struct {
 func (f *securityFlags) Register(c *cobra.Command) {
 	c.Flags().StringVar(&f.files.Cert, "tls-cert", "", "`file` with the certificate that this process shows, PEM; read again when it changes, like the two others")
 	c.Flags().StringVar(&f.files.Key, "tls-key", "", "`file` with its key")
-	c.Flags().StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificates of whom to believe; callers of a port may then prove themselves with one of these")
+	c.Flags().StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificates of trusted CAs; callers of a port may then show a certificate of one of these")
 	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` of named tokens that callers of ports may show, with what each is good for; read again when it changes")
 	c.Flags().BoolVar(&f.plain, "plaintext", false, "let the token of "+tokenVariable+" travel between hosts without TLS, on a network that is trusted")
 }
@@ -224,4 +224,4 @@ func (f *securityFlags) Credentials() (secure.Credentials, error) {
 func (f *securityFlags) Files() secure.Files { return f.files }
 
 // recordUsage describes the flag --record of what serves.
-const recordUsage = "write what dispatchers were told and decided to a `file` for harpagon replay when it ends, and on SIGUSR1"
+const recordUsage = "write the events and decisions of dispatchers to a `file` for harpagon replay when it ends, and on SIGUSR1"

@@ -129,7 +129,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.DurationVar(&f.plotFrom, "plot-from", 0, "where the drawing begins; in the middle of the run when left out")
 	flags.DurationVar(&f.plotSpan, "plot-span", 0, "the time that it shows; about thirty batches of a device when left out")
 	flags.StringVar(&f.trace, "trace-events", "", "write all batches to a `file` that chrome://tracing and ui.perfetto.dev open")
-	flags.StringVar(&f.record, "record", "", "write what dispatchers were told and decided to a `file` for harpagon replay")
+	flags.StringVar(&f.record, "record", "", "write the events and decisions of dispatchers to a `file` for harpagon replay")
 	flags.BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 }
 

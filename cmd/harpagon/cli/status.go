@@ -65,7 +65,7 @@ func newStatusCommand(d *Deps) *cobra.Command {
 func newExplainCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain [NAME...]",
-		Short: "Tell which plan runs, and why it replaced the one before",
+		Short: "Show which plan runs, and why it replaced the one before",
 		Long: `Shows the plan of a service, its executors or calls, and the latest
 decisions: what changed, why, from which cost to which, and what could not be
 carried out.`,
