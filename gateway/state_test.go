@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
 )
@@ -238,6 +239,121 @@ func stateBesideKills(t *testing.T, rng *rand.Rand) {
 				require.Equal(t, first, a.fresh)
 				first = false
 			}
+		}
+	})
+}
+
+// frameOf sends a frame of a stream, and returns its answer.
+func frameOf(t *testing.T, g *Gateway, n float32, f wire.Frame) (y []float32, fresh bool) {
+	t.Helper()
+	r, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(n, 0), Frame: f})
+	require.NoError(t, err)
+	time.Sleep(60 * ms)
+	return floats(r.Outputs[0].Tensor), r.Fresh
+}
+
+// State begins with a stream, ends with it, and is nobody else's.
+func TestStateBeginsAndEndsWithAStream(t *testing.T) {
+	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		h := float32(0)
+		next := func(n float32, f wire.Frame, begins bool) {
+			t.Helper()
+			if begins {
+				h = 0
+			}
+			h = after(h, n)
+			y, fresh := frameOf(t, g, n, f)
+			require.Equal(t, []float32{n, h}, y)
+			require.Equal(t, begins, fresh)
+		}
+		next(1, wire.Frame{Stream: "a"}, true)
+		next(2, wire.Frame{Stream: "a"}, false)
+		next(3, wire.Frame{Stream: "a", First: true}, true)
+		next(4, wire.Frame{Stream: "a", Last: true}, false)
+		next(5, wire.Frame{Stream: "a"}, true)
+		before := h
+		next(6, wire.Frame{}, true) // a request of no stream
+		next(7, wire.Frame{Stream: "b"}, true)
+		h = before
+		next(8, wire.Frame{Stream: "a"}, false)
+		time.Sleep(9 * time.Second)
+		next(9, wire.Frame{Stream: "a"}, false)
+		time.Sleep(11 * time.Second)
+		for _, name := range []string{"c", "d", "e"} { // which have the places of those that are silent
+			next(1, wire.Frame{Stream: name, Last: name == "e"}, true)
+		}
+		next(10, wire.Frame{Stream: "a"}, true)
+	})
+}
+
+// What a module may leave is bounded, and is what it takes; a frame that leaves something else fails, and changes
+// nothing.
+func TestStateThatCannotBeKept(t *testing.T) {
+	sig := pipelines.Signature{
+		Inputs:  []pipelines.Port{port("x", "FP32", 2), {Name: "h", Datatype: "FP32", Shape: []int64{-1}, Loop: "hn"}},
+		Outputs: []pipelines.Port{port("y", "FP32", 2), port("hn", "FP32", -1)},
+	}
+	sig.Inputs[1].Shape[0] = MaxState/4 + 1
+	large := kind{sig, func(in []wire.Tensor) []wire.Tensor {
+		return []wire.Tensor{in[0], wire.Zeros("FP32", []int64{MaxState/4 + 1})}
+	}}
+	odd := kind{pipelines.Signature{Inputs: chained.sig.Inputs, Outputs: chained.sig.Outputs}, func(in []wire.Tensor) []wire.Tensor {
+		made := chained.run(in)
+		if floats(in[1])[0] == 2 {
+			made[1] = wire.FromFloat32([]float32{1, 2}, 2)
+		}
+		return made
+	}}
+	frame := func(g *Gateway, n float32) error {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(n, 0), Frame: wire.Frame{Stream: "a"}})
+		time.Sleep(60 * ms)
+		return err
+	}
+	of := pipelines.Stream{Rate: 20, Count: 3}
+	filmedBy(t, keeping(time.Second, of), spec{kind: large, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		err := frame(g, 1)
+		require.ErrorIs(t, err, wire.ErrInternal)
+		require.ErrorContains(t, err, "its state of this stream has 1 MiB, and at most 1 MiB are kept")
+	})
+	filmedBy(t, keeping(time.Second, of), spec{kind: odd, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		require.NoError(t, frame(g, 1))
+		require.ErrorContains(t, frame(g, 2), `output "hn" is FP32 [2], and cannot go back to input "h", which is FP32 [1]`)
+		y, _ := frameOf(t, g, 3, wire.Frame{Stream: "a"})
+		require.Equal(t, []float32{3, after(after(0, 1), 3)}, y)
+	})
+}
+
+// State goes on with the next generation where the module stays the same, on whichever executors; where another network
+// serves, it begins.
+func TestStateMovesWithItsModule(t *testing.T) {
+	p := keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3})
+	filmedBy(t, p, spec{kind: chained, duration: ms}, func(g *Gateway, workers map[string]*worker) {
+		specs := map[string]spec{"m": {kind: chained, duration: ms, executors: 2}}
+		install := func(d placement.Deployment) {
+			for name, w := range start(g, d, specs) {
+				workers[name] = w
+			}
+			require.NoError(t, g.Prepare(context.Background(), d))
+			require.NoError(t, g.Install(context.Background(), d))
+		}
+		h := float32(0)
+		for n, generation := range []int{1, 1, 2, 2, 3, 3} {
+			switch n {
+			case 2: // other executors
+				install(deployment(p, 2, specs))
+				require.NoError(t, g.Release(context.Background(), "p", []string{"m/1/0"}))
+			case 4: // another network
+				other := deployment(p, 3, specs)
+				for i := range other.Slots {
+					other.Slots[i].Model = "sha256:other"
+				}
+				install(other)
+				h = 0
+			}
+			h = after(h, float32(n))
+			y, fresh := frameOf(t, g, float32(n), wire.Frame{Stream: "a"})
+			require.Equal(t, []float32{float32(n), h}, y, "generation %d", generation)
+			require.Equal(t, n == 0 || n == 4, fresh)
 		}
 	})
 }

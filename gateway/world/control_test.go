@@ -34,6 +34,7 @@ type service struct {
 	above [][]int // of each module, by their places; none is the pipeline's input
 	rate  float64
 	rng   *rand.Rand
+	films bool // its requests are frames of streams, and its last module keeps state
 
 	turn       chan struct{} // has a token for who changes what follows; a mutex would stop virtual time
 	life       int
@@ -156,8 +157,17 @@ func (s *service) pipeline(of spec) pipelines.Pipeline {
 		}
 		p.Modules = append(p.Modules, m)
 	}
+	if s.films {
+		last := moduleName(len(s.above) - 1)
+		p.Stream, p.Rate = filmed, filmed.Total()
+		p.Modules[len(s.above)-1].State = true
+		p.Outputs = append(p.Outputs, pipelines.Output{Name: "h", From: pipelines.Ref{Module: last, Port: "h"}})
+	}
 	return p
 }
+
+// filmed are streams whose frames come as they like, nearly.
+var filmed = pipelines.Stream{Rate: 500, Count: 64, Jitter: 1900 * time.Microsecond}
 
 func moduleName(i int) string { return fmt.Sprint("m", i) }
 

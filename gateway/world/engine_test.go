@@ -44,7 +44,7 @@ func (e engine) Load(ctx context.Context, m executors.Model) (executors.Instance
 	if err != nil {
 		return nil, err
 	}
-	return &instance{world: e.world, module: m.Module.Name, device: m.Device, version: float32(version), inputs: len(m.Module.Inputs)}, nil
+	return &instance{world: e.world, module: m.Module.Name, device: m.Device, version: float32(version), inputs: len(m.Module.Inputs), state: m.Module.State}, nil
 }
 
 type instance struct {
@@ -53,6 +53,7 @@ type instance struct {
 	device  string
 	version float32
 	inputs  int
+	state   bool
 	gone    atomic.Bool // it has crashed
 }
 
@@ -61,6 +62,10 @@ func (i *instance) Signature() (s pipelines.Signature) {
 		s.Inputs = append(s.Inputs, pipelines.Port{Name: inputName(k), Datatype: wire.FP32, Shape: []int64{2}})
 	}
 	s.Outputs = []pipelines.Port{{Name: "y", Datatype: wire.FP32, Shape: []int64{2}}}
+	if i.state { // the frame that left it, and less than zero how many have come
+		s.Inputs = append(s.Inputs, pipelines.Port{Name: "h", Datatype: wire.FP32, Shape: []int64{2}, Loop: "hn"})
+		s.Outputs = append(s.Outputs, pipelines.Port{Name: "h", Datatype: wire.FP32, Shape: []int64{2}}, pipelines.Port{Name: "hn", Datatype: wire.FP32, Shape: []int64{2}})
+	}
 	return s
 }
 
@@ -77,6 +82,11 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 	answers := make([][]wire.Tensor, len(items))
 	ids := make([]int, len(items))
 	for k, in := range items {
+		var before []float32
+		if i.state {
+			before, _ = in[i.inputs].Float32s()
+			in = in[:i.inputs]
+		}
 		sum := i.version
 		for _, t := range in {
 			v, _ := t.Float32s()
@@ -87,6 +97,12 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 			ids[k] = int(v[1])
 		}
 		answers[k] = []wire.Tensor{wire.FromFloat32([]float32{sum, float32(ids[k])}, 2)}
+		if i.state {
+			answers[k] = append(answers[k], wire.FromFloat32(before, 2), wire.FromFloat32([]float32{float32(ids[k]), before[1] - 1}, 2))
+		}
+	}
+	if i.state {
+		w.history.together(i.module, ids)
 	}
 	took := w.duration
 	if w.chance(f.slow, "slow", i.module, i.device, now) {

@@ -26,6 +26,10 @@ type request struct {
 	lost       bool          // with its gateway
 	whole      bool          // it came to a fleet that was whole, but for single faults
 	probe      bool          // it must be answered in time
+	stream     string        // of which it is a frame
+	before     int           // frame that left the state with which it was answered; 0 for none
+	place      int           // of that, in its stream, from 1; 0 where this is not answered
+	answeredBy int           // generation
 
 	begun, ended int // as the gateway says
 	over         time.Time
@@ -218,6 +222,15 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 	if err != nil {
 		h.refused(r, err, harmed, wrong)
 		return
+	}
+	if r.service.films {
+		if v, err := response.Outputs[1].Float32s(); err != nil || len(v) != 2 || (v[0] == 0) != (v[1] == 0) || response.Fresh != (v[0] == 0) {
+			wrong("answered after state %v, fresh %v", v, response.Fresh)
+		} else {
+			h.mu.Lock()
+			r.before, r.place, r.answeredBy = int(v[0]), 1-int(v[1]), response.Generation
+			h.mu.Unlock()
+		}
 	}
 	v, bad := response.Outputs[0].Float32s()
 	want, known := r.service.answer(response.Generation, r.value)

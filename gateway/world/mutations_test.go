@@ -90,6 +90,12 @@ var mutations = []mutation{
 		"		if u.given {\n			at :=", "		if u.given && n.of == nil {\n			at :="},
 	{"a deletion that comes late removes what was applied anew", "gateway/install.go",
 		"return age != (placement.Age{}) && d.Life >= age.Life &&", "return age != (placement.Age{}) && d.Life < age.Life &&"},
+	{"two frames of a stream have the same state", "gateway/state.go",
+		"		if !b.over {\n			return nil, false\n", "		if s == nil {\n			return nil, false\n"},
+	{"a frame that waited has no state", "gateway/state.go",
+		"		it.state, _ = s.turns.before(h.turn, h.module)\n", ""},
+	{"a frame that came back has another's state", "gateway/executor.go",
+		"	it.Starts(nil)\n	if err", "	it.Starts(nil)\n	it.state = nil\n	if err"},
 	{"what was deleted is installed again", "gateway/install.go",
 		"; ok && d.Age().Before(since) {", "; ok && since.Life < 0 {"},
 }

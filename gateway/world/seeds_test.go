@@ -133,6 +133,9 @@ func draw(seed uint64, disk func() string) *world {
 	if !w.faults.none() && more.IntN(3) == 0 {
 		w.faults.hang, w.faults.nan = 0.01*more.Float64(), 0.02*more.Float64()
 	}
+	for _, s := range w.services {
+		s.films = more.IntN(3) == 0
+	}
 	if w.hurried = w.shared && w.faults.every == 0 && more.IntN(2) == 0; w.hurried {
 		w.trouble = 4 * time.Second
 	}
@@ -403,6 +406,7 @@ func (w *world) settled() {
 			h.violate("request %d never ended", r.id)
 		}
 	}
+	h.chains(requests)
 	for what, n := range computed {
 		if n > 1 && w.faults.none() {
 			h.violate("%s was computed %d times, although nothing was wrong", what, n)

@@ -373,10 +373,13 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 			cancel()
 		}).Stop()
 	}
+	if s.films && !probe {
+		q.stream = fmt.Sprint("camera", r.IntN(3))
+	}
 	w.history.mu.Lock()
 	w.history.requests[q.id] = q
 	w.history.mu.Unlock()
-	response, err := own.Infer(ctx, &wire.InferRequest{ID: fmt.Sprint(q.id), Pipeline: s.name, Textual: func(string) bool { return true }, Inputs: []wire.NamedTensor{
+	response, err := own.Infer(ctx, &wire.InferRequest{ID: fmt.Sprint(q.id), Pipeline: s.name, Frame: wire.Frame{Stream: q.stream}, Textual: func(string) bool { return true }, Inputs: []wire.NamedTensor{
 		{Name: "x", Tensor: wire.FromFloat32([]float32{q.value, float32(q.id)}, 2)},
 	}})
 	var typed *wire.Error
