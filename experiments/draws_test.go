@@ -54,6 +54,17 @@ func TestStreamsKeepTheirProofs(t *testing.T) {
 	})
 }
 
+// TestStatesKeepTheirProofs is the same where modules keep state, so that each frame waits there for the one
+// before.
+func TestStatesKeepTheirProofs(t *testing.T) {
+	t.Parallel()
+	keepProofs(t, *streamed, nil, func(seed uint64) drawing {
+		d := drawing{Rand: rand.New(rand.NewPCG(seed, 4)), streams: true, states: true}
+		d.fanouts = d.IntN(3) == 0
+		return d
+	})
+}
+
 func keepProofs(t *testing.T, n int, kept []uint64, drawn func(seed uint64) drawing) {
 	if n == 0 {
 		if n = 30; os.Getenv("HARPAGON_LONG") != "" {
@@ -135,7 +146,7 @@ func says(k promisePlay) string {
 // drawing draws what is planned and played.
 type drawing struct {
 	*rand.Rand
-	fanouts, streams bool
+	fanouts, streams, states bool
 }
 
 func (d drawing) between(low, high float64) float64 { return low + (high-low)*d.Float64() }
@@ -220,6 +231,13 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 		}
 		if d.IntN(3) == 0 {
 			p.Stream.Phases = pipelines.PhasesChosen
+		}
+	}
+	if d.states {
+		scopes := p.Resolve().Scopes()
+		for i := range p.Modules {
+			m := &p.Modules[i]
+			m.State = !m.Scatter && len(pipelines.CommonScopeOf(m, scopes)) == 0 && d.IntN(2) == 0
 		}
 	}
 	return p
@@ -333,7 +351,11 @@ func (d drawing) frames(all []pipelines.Pipeline, within float64, duration time.
 	drawn := make([]arrivals.Process, len(all))
 	for i := range all {
 		of, gap := &all[i].Stream, 1e9/all[i].Stream.Rate
-		var stamps []time.Duration
+		type stamp struct {
+			at   time.Duration
+			from int
+		}
+		var stamps []stamp
 		for k := range of.Count {
 			phase := d.Float64() * within * gap
 			if of.Chosen() {
@@ -350,12 +372,15 @@ func (d drawing) frames(all []pipelines.Pipeline, within float64, duration time.
 				}
 				last = max(last, at+jitter)
 				if d.IntN(20) > 0 {
-					stamps = append(stamps, time.Duration(last))
+					stamps = append(stamps, stamp{time.Duration(last), k})
 				}
 			}
 		}
-		slices.Sort(stamps)
-		drawn[i] = arrivals.Process{Kind: arrivals.Replay, Stamps: stamps}
+		slices.SortStableFunc(stamps, func(a, b stamp) int { return cmp.Compare(a.at, b.at) })
+		drawn[i] = arrivals.Process{Kind: arrivals.Replay}
+		for _, s := range stamps {
+			drawn[i].Stamps, drawn[i].From = append(drawn[i].Stamps, s.at), append(drawn[i].From, s.from)
+		}
 	}
 	return drawn
 }

@@ -44,7 +44,7 @@ type history struct {
 	requests   map[int]*request
 	harmed     map[int]map[wire.Code]bool
 	computed   map[string]int // by module and request
-	killed     map[int]int    // engines, by request
+	killed     map[string]int // engines, by module and request
 	outcomes   map[gateway.Outcome]int
 	codes      map[wire.Code]int
 	violations []string
@@ -123,11 +123,13 @@ func (h *history) harm(ids []int, code wire.Code) {
 	h.harmed[ids[0]][code] = true
 }
 
-// kill notes that a request has crashed an engine; two are the most that one may.
+// kill notes that a request has crashed an engine; two are the most that one may of a module. Modules
+// that it is at together may each lose some.
 func (h *history) kill(module string, id int) {
 	h.mu.Lock()
-	h.killed[id]++
-	n := h.killed[id]
+	key := fmt.Sprint(module, "/", id)
+	h.killed[key]++
+	n := h.killed[key]
 	h.mu.Unlock()
 	if n > 2 {
 		h.violate("request %d has killed %d engines, the last of %s", id, n, module)

@@ -89,7 +89,7 @@ func draw(seed uint64, disk func() string) *world {
 	w := &world{seed: seed, began: time.Now(), epochs: map[string][]heardEpoch{}, dialled: map[string]int{}, joined: map[*server.Server]int{}, shared: r.IntN(4) > 0, deletes: r.IntN(3) == 0}
 	w.life, w.cancel = context.WithCancel(context.Background())
 	w.history = history{
-		world: w, requests: map[int]*request{}, harmed: map[int]map[wire.Code]bool{}, computed: map[string]int{}, killed: map[int]int{},
+		world: w, requests: map[int]*request{}, harmed: map[int]map[wire.Code]bool{}, computed: map[string]int{}, killed: map[string]int{},
 		outcomes: map[gateway.Outcome]int{}, codes: map[wire.Code]int{},
 	}
 	w.trouble = between(r, time.Second, 4*time.Second)
@@ -133,11 +133,11 @@ func draw(seed uint64, disk func() string) *world {
 	if !w.faults.none() && more.IntN(3) == 0 {
 		w.faults.hang, w.faults.nan = 0.01*more.Float64(), 0.02*more.Float64()
 	}
-	for _, s := range w.services {
-		s.films = more.IntN(3) == 0
-	}
 	if w.hurried = w.shared && w.faults.every == 0 && more.IntN(2) == 0; w.hurried {
 		w.trouble = 4 * time.Second
+	}
+	for _, s := range w.services {
+		s.films = more.IntN(3) == 0
 	}
 	return w
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type Process struct {
 	Shape  float64          // of gamma: gaps have the coefficient of variation 1/sqrt(shape)
 	Trace  *pipelines.Trace // of trace; repeated when a run is longer
 	Stamps []time.Duration  // of replay, rising; not repeated
+	From   []int            // of replay: the stream that each is a frame of, from 0; nil for none
 	Frames pipelines.Stream // of frames: how streams send; as many of them as send the rate
 }
 
@@ -115,6 +117,9 @@ func (p Process) Check() error {
 	case Replay:
 		if len(p.Stamps) == 0 {
 			return fmt.Errorf("arrivals: there are no instants to replay")
+		}
+		if len(p.From) > 0 && (len(p.From) != len(p.Stamps) || slices.Min(p.From) < 0) {
+			return fmt.Errorf("arrivals: %d instants and %d streams that they are frames of; give each its own, from 0", len(p.Stamps), len(p.From))
 		}
 		for i, at := range p.Stamps {
 			if at < 0 || i > 0 && at < p.Stamps[i-1] {
@@ -205,6 +210,9 @@ func (s *Stream) Next() time.Duration {
 	case Replay:
 		if s.n > len(s.Stamps) {
 			return never
+		}
+		if len(s.Process.From) > 0 {
+			s.from = s.Process.From[s.n-1]
 		}
 		return time.Duration(math.Round(float64(s.Stamps[s.n-1]) / s.scale))
 	default:

@@ -3,6 +3,7 @@ package arrivals
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -80,4 +81,9 @@ func (s *Stream) framed() time.Duration {
 func (s *Stream) From() int { return s.from }
 
 // Streams is how many streams send.
-func (s *Stream) Streams() int { return len(s.next) }
+func (s *Stream) Streams() int {
+	if of := s.Process.From; len(of) > 0 {
+		return slices.Max(of) + 1
+	}
+	return len(s.next)
+}

@@ -78,6 +78,10 @@ type loadState struct {
 	fan      *rand.Rand
 	tally    tally
 	verdict  Interval // of the last look of a test
+
+	stateful []int32 // nodes that keep state between the frames of streams
+	doors    map[doorKey]*door
+	frames   int64 // that have come, where there are such nodes
 }
 
 // station is a policy with its executors.
@@ -120,6 +124,7 @@ type itemState uint8
 
 const (
 	unused itemState = iota
+	held             // until the frame before has been answered; see door
 	waiting
 	sent
 	dropped // by a policy; its request still has to be ended
@@ -142,6 +147,7 @@ type item struct {
 	retried   bool // it lost its executor once
 	measured  bool
 	stream    int32 // that its request is a frame of; 0 where there are none
+	number    int64 // of that frame; 0 where no module keeps state
 }
 
 // droppedItem is an item that a policy has dropped.
@@ -215,14 +221,15 @@ func (e *engine) arrive(at int32) {
 		e.miss(a, measured, dispatch.Full)
 		return
 	}
+	number := a.comes(stream)
 	if !a.graph.Single() {
-		e.open(at, arrival, stream, measured)
+		e.open(at, arrival, stream, number, measured)
 		return
 	}
 	i := e.newItem()
 	it := &e.items[i]
-	it.arrival, it.node, it.load, it.size, it.request, it.measured, it.stream = arrival, 0, at, size, -1, measured, stream
-	e.submit(i, false)
+	it.arrival, it.node, it.load, it.size, it.request, it.measured, it.stream, it.number = arrival, 0, at, size, -1, measured, stream, number
+	e.enter(i, stream, number, false)
 }
 
 // schedule sets when the next request of a pipeline comes.
@@ -324,7 +331,9 @@ func (e *engine) fail(i int32, reason dispatch.Reason) {
 	case it.request < 0:
 		e.miss(a, it.measured, reason)
 		e.leave(it.load, it.arrival, false)
+		load, stream, number := it.load, it.stream, it.number
 		e.freeItem(i)
+		e.gone(load, stream, number)
 	default:
 		e.miss(a, it.measured, reason)
 		it.state = done

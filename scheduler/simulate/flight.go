@@ -269,12 +269,17 @@ func (e *engine) complete(i int32, spent Time) {
 		e.answer(a, it.arrival, spent, it.stream, it.measured)
 		e.leave(it.load, it.arrival, true)
 		e.countSpent(it.load, spent, e.now <= it.arrival+a.slo)
+		load, stream, number := it.load, it.stream, it.number
 		e.freeItem(i)
+		e.gone(load, stream, number)
 	default:
 		it.state = done
-		e.requests[it.request].spent += spent
+		q := e.requests[it.request]
+		q.spent += spent
 		done := flow.Item{Node: it.node, Frame: it.frame}
-		e.launch(it.request, e.requests[it.request].Complete(done, e.ready[:0]))
+		load, node, stream, number := it.load, it.node, q.stream, q.number
+		e.launch(it.request, q.Complete(done, e.ready[:0]))
+		e.passed(load, node, stream, number)
 	}
 }
 

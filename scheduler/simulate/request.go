@@ -71,6 +71,7 @@ type request struct {
 	flow.Request
 	load     int32
 	stream   int32
+	number   int64 // of the frame; 0 where no module keeps state
 	arrival  Time
 	spent    Time   // of devices
 	items    int32  // the latest, linked by next; -1 for none
@@ -80,7 +81,7 @@ type request struct {
 }
 
 // open begins a request.
-func (e *engine) open(at int32, arrival Time, stream int32, measured bool) {
+func (e *engine) open(at int32, arrival Time, stream int32, number int64, measured bool) {
 	r := int32(len(e.requests))
 	if n := len(e.freeRequests); n > 0 {
 		r, e.freeRequests = e.freeRequests[n-1], e.freeRequests[:n-1]
@@ -88,7 +89,7 @@ func (e *engine) open(at int32, arrival Time, stream int32, measured bool) {
 		e.requests = append(e.requests, new(request))
 	}
 	q := e.requests[r]
-	q.stream = stream
+	q.stream, q.number = stream, number
 	q.load, q.arrival, q.spent, q.items, q.coin, q.measured, q.over = at, arrival, 0, -1, 0, measured, false
 	e.launch(r, q.Begin(e.loads[at].graph, e.ready[:0]))
 }
@@ -153,7 +154,7 @@ func (e *engine) addItem(r int32, of flow.Item, more bool) {
 	it, q := &e.items[i], e.requests[r]
 	it.arrival, it.node, it.load, it.request, it.frame, it.measured = q.arrival, of.Node, q.load, r, of.Frame, q.measured
 	it.next, q.items = q.items, i
-	e.submit(i, more)
+	e.enter(i, q.stream, q.number, more)
 }
 
 // close ends a request: what waits of it is taken back, what runs goes on for
@@ -163,6 +164,7 @@ func (e *engine) close(r int32) {
 	q.over = true
 	e.leave(q.load, q.arrival, q.Done())
 	e.countSpent(q.load, q.spent, q.Done() && e.now <= q.arrival+e.loads[q.load].slo)
+	e.gone(q.load, q.stream, q.number) // first, so that no item is let in that is taken back
 	for i := q.items; i >= 0; {
 		next := e.items[i].next
 		e.withdraw(i)
@@ -175,7 +177,7 @@ func (e *engine) close(r int32) {
 func (e *engine) withdraw(i int32) {
 	it := &e.items[i]
 	switch it.state {
-	case done:
+	case done, held:
 		e.freeItem(i)
 	case sent, dropped:
 		it.abandoned = true

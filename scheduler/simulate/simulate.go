@@ -198,7 +198,9 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 			a.tally.streams = make([]streamTally, a.arrivals.Streams())
 		}
 		for k := range a.nodes {
-			a.nodes[k].tally.behind = -never
+			if a.nodes[k].tally.behind = -never; a.nodes[k].of.State && len(a.tally.streams) > 0 {
+				a.stateful = append(a.stateful, int32(k))
+			}
 		}
 		e.loads = append(e.loads, a)
 	}

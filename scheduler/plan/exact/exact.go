@@ -241,7 +241,7 @@ func (p *problem) solve(i int, budget time.Duration) (plan.Schedule, bool) {
 	if p.own != nil {
 		return p.own.Modules[i].Within(budget)
 	}
-	return split.Cheapest(p.Modules[i], budget)
+	return split.Cheapest(p.Modules[i], p.Modules[i].Within(budget))
 }
 
 // certify writes a lower bound, in weights, into the plan.
