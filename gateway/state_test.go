@@ -243,8 +243,8 @@ func stateBesideKills(t *testing.T, rng *rand.Rand) {
 	})
 }
 
-// frameOf sends a frame of a stream, and returns its answer.
-func frameOf(t *testing.T, g *Gateway, n float32, f wire.Frame) (y []float32, fresh bool) {
+// askFrame sends a frame of a stream, and returns its answer.
+func askFrame(t *testing.T, g *Gateway, n float32, f wire.Frame) (y []float32, fresh bool) {
 	t.Helper()
 	r, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(n, 0), Frame: f})
 	require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestStateBeginsAndEndsWithAStream(t *testing.T) {
 				h = 0
 			}
 			h = after(h, n)
-			y, fresh := frameOf(t, g, n, f)
+			y, fresh := askFrame(t, g, n, f)
 			require.Equal(t, []float32{n, h}, y)
 			require.Equal(t, begins, fresh)
 		}
@@ -318,7 +318,7 @@ func TestStateThatCannotBeKept(t *testing.T) {
 	filmedBy(t, keeping(time.Second, of), spec{kind: odd, duration: ms}, func(g *Gateway, _ map[string]*worker) {
 		require.NoError(t, frame(g, 1))
 		require.ErrorContains(t, frame(g, 2), `output "hn" is FP32 [2], and cannot go back to input "h", which is FP32 [1]`)
-		y, _ := frameOf(t, g, 3, wire.Frame{Stream: "a"})
+		y, _ := askFrame(t, g, 3, wire.Frame{Stream: "a"})
 		require.Equal(t, []float32{3, after(after(0, 1), 3)}, y)
 	})
 }
@@ -351,7 +351,7 @@ func TestStateMovesWithItsModule(t *testing.T) {
 				h = 0
 			}
 			h = after(h, float32(n))
-			y, fresh := frameOf(t, g, float32(n), wire.Frame{Stream: "a"})
+			y, fresh := askFrame(t, g, float32(n), wire.Frame{Stream: "a"})
 			require.Equal(t, []float32{float32(n), h}, y, "generation %d", generation)
 			require.Equal(t, n == 0 || n == 4, fresh)
 		}
