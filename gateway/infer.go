@@ -68,7 +68,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: gr.streamRules(), owner: wire.TenantOf(ctx).Caller(), deadline: deadline})
+	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: gr.streamRules(), owner: wire.TenantOf(ctx).Caller(), came: arrival, deadline: deadline})
 	switch {
 	case in.tooFast || in.known: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
@@ -89,8 +89,10 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		}
 	}
 	answer, failed := g.tryOrInfer(ctx, p, "", q, arrival)
-	if failed == nil && (deadline == 0 || g.now() <= deadline) {
-		p.streams.answer(in.stream)
+	if failed == nil {
+		if answer.Shift = in.shift; deadline == 0 || g.now() <= deadline {
+			p.streams.answer(in.stream)
+		}
 	}
 	return answer, failed
 }

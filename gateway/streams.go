@@ -40,10 +40,11 @@ type heldFrame struct{ dropped chan struct{} }
 
 // entry is how a frame came in, or not.
 type entry struct {
-	stream  string // under which it is open
-	waited  bool   // for its time
-	tooFast bool   // it is dropped, since its stream sends too much
-	known   bool   // its stream was refused before, and it is no load of its own
+	stream  string        // under which it is open
+	waited  bool          // for its time
+	tooFast bool          // it is dropped, since its stream sends too much
+	known   bool          // its stream was refused before, and it is no load of its own
+	shift   dispatch.Time // how much later its stream should send
 
 	turn *frameTurn // of one that goes in where modules keep state; end it
 }
@@ -54,6 +55,7 @@ type frameOf struct {
 	gr       *deployed
 	rules    *admission.StreamRules
 	owner    string // whose stream it is
+	came     dispatch.Time
 	deadline dispatch.Time
 }
 
@@ -73,6 +75,9 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	s.mu.Lock()
 	now, told := g.now(), place.told
 	v, before, until := s.of.Arrive(now, f.rules, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: f.deadline, Frame: frame})
+	if f.Stream != "" && !last {
+		e.shift = s.of.Look(f.came, f.rules, e.stream, told.Phase)
+	}
 	if v == admission.StreamRefused {
 		e.known = !s.of.Refuse(now, f.rules, e.stream)
 	}

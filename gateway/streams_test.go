@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -155,5 +156,37 @@ func TestFramesThatNobodyWaitsFor(t *testing.T) {
 		require.ErrorContains(t, err, "has no streams: leave sequence_id out")
 		_, ok := g.Streams("p")
 		require.False(t, ok)
+	})
+}
+
+// Cameras that begin together and follow what the gateway says send one after the other.
+func TestStreamsThatFollowTheGatewayComeApart(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 4, Phases: pipelines.PhasesChosen}, func(_ func(string, bool) *wire.Error, g *Gateway) {
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		phases := map[string]time.Duration{}
+		began := time.Now()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			all.Go(func() {
+				for range 40 {
+					came := time.Since(began)
+					r, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: name}})
+					assert.NoError(t, err)
+					mu.Lock()
+					phases[name] = (came%(100*ms) + 100*ms) % (100 * ms)
+					mu.Unlock()
+					time.Sleep(100*ms - (time.Since(began) - came) + r.Shift)
+				}
+			})
+		}
+		all.Wait()
+		var sorted []time.Duration
+		for _, at := range phases {
+			sorted = append(sorted, at)
+		}
+		slices.Sort(sorted)
+		for i := range sorted[1:] {
+			assert.InDelta(t, float64(25*ms), float64(sorted[i+1]-sorted[i]), float64(ms))
+		}
 	})
 }

@@ -59,6 +59,17 @@ func (s Stream) Apart() time.Duration {
 // Chosen reports whether the phases of streams are chosen.
 func (s Stream) Chosen() bool { return s.Phases == PhasesChosen }
 
+// Tolerance is how far after its phase a frame may come before its stream is told to send at other
+// times: the jitter that is planned for; without one half of the way to the phase of the next stream,
+// for nobody sends to the instant.
+func (s Stream) Tolerance() time.Duration {
+	half := time.Duration(float64(time.Second) / (2 * s.Total()))
+	if s.Chosen() && s.Jitter > 0 {
+		return s.Jitter
+	}
+	return max(s.Jitter, half)
+}
+
 // Senders is how many streams send so many frames per second in all; 0 where there are no streams.
 func (s Stream) Senders(rate float64) int {
 	if !(s.Rate > 0) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/harpagon/harpagon/wire"
 )
@@ -21,6 +23,7 @@ type Stream struct {
 	answers  chan chan frameAnswer
 	before   chan struct{} // closed when the last frame is on its way
 	closed   bool          // no more are sent
+	shift    atomic.Int64  // see Shift
 }
 
 type frameAnswer struct {
@@ -63,10 +66,20 @@ func (s *Stream) Send(inputs Inputs, options ...InferOption) error {
 		}
 		close(under)
 		r, err := s.client.Infer(s.ctx, s.pipeline, inputs, all...)
+		if err == nil {
+			s.shift.Add(int64(r.answer().Shift))
+		}
 		done <- frameAnswer{r, err}
 	}()
 	return nil
 }
+
+// Shift is how much later than now the stream should send all frames to come, for the frames of
+// streams to come one after the other and not together: less than a period, and 0 where it is well as
+// it is. A gateway says so after the first frame, and again when clocks have drifted or other streams
+// have come and gone. Each call takes what was said since the last one; whoever may choose when to send
+// follows it.
+func (s *Stream) Shift() time.Duration { return time.Duration(s.shift.Swap(0)) }
 
 // SendLast is Send for the last frame of the stream, whose place another may take then. A stream
 // without one keeps its place for ten seconds after its last frame.

@@ -47,6 +47,10 @@ type InferResponse struct {
 	// Fresh says of a frame that a module which keeps state had none of its stream, as of the first frame:
 	// of a later one it says that state was lost.
 	Fresh bool
+
+	// Shift is how much later than it does the stream of a frame should send all frames to come, for
+	// streams to be evenly apart; less than a period, 0 for not at all.
+	Shift time.Duration
 }
 
 // Stage is where the time of a request went in one module. Over the stages on

@@ -32,6 +32,7 @@ const (
 type FrameStream interface {
 	Send(n int, last bool) error // frame number n
 	Receive() error              // the error of the next frame
+	Shift() time.Duration        // how much later to send than before
 	Close()
 }
 
@@ -45,6 +46,7 @@ type FeedOptions struct {
 	Seed     uint64 // of phases
 	Together bool   // all streams send at one instant; else each has a phase that is drawn
 	Spread   bool   // or their phases are spread evenly over a period
+	Fixed    bool   // streams keep their phases, whatever the gateway says
 
 	Progress func(Progress) // called about once a second; may be nil
 }
@@ -118,13 +120,22 @@ type feed struct {
 	reasons map[string]string
 }
 
+// sentFrame is one that was due then.
+type sentFrame struct {
+	number int
+	due    time.Time
+}
+
 // run sends the frames of one stream.
 func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s FrameStream) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	frames := max(1, int(f.Duration.Seconds()*f.Rate))
-	due := func(n int) time.Duration { return phase + time.Duration(float64(n)/f.Rate*float64(time.Second)) }
-	sent := make(chan int, min(frames, mostAhead)) // numbers of frames, in order
+	end := f.start.Add(phase + f.Duration)
+	at := func(n int) time.Time {
+		return f.start.Add(phase + time.Duration(float64(n)/f.Rate*float64(time.Second)))
+	}
+	sent := make(chan sentFrame, min(frames, mostAhead)) // in order
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		for {
@@ -132,7 +143,7 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if n := <-sent; f.count(fed, time.Since(f.start)-due(n), n == 0, err) {
+			if of := <-sent; f.count(fed, time.Since(of.due), of.number == 0, err) {
 				stop()
 			}
 		}
@@ -140,17 +151,24 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 	defer receiving.Wait()
 	defer s.Close()
 	for n := range frames {
-		if osutil.Sleep(ctx, time.Until(f.start.Add(due(n)))) != nil {
+		if !f.Fixed {
+			phase += s.Shift()
+		}
+		due := at(n)
+		if due.After(end) { // of a stream that sends later than it began
+			frames = n + 1
+		}
+		if osutil.Sleep(ctx, time.Until(due)) != nil {
 			return
 		}
-		if late := time.Since(f.start) - due(n); n < frames-1 && late > max(f.SLO/lagShare, leastLag) { // the last one ends the stream
+		if late := time.Since(due); n < frames-1 && late > max(f.SLO/lagShare, leastLag) { // the last one ends the stream
 			f.mu.Lock()
 			fed.Unsent++
 			f.mu.Unlock()
 			continue
 		}
-		sent <- n
-		if s.Send(n, n == frames-1) != nil {
+		sent <- sentFrame{n, due}
+		if s.Send(n, n == frames-1) != nil || n == frames-1 {
 			return
 		}
 	}

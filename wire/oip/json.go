@@ -170,6 +170,7 @@ type responseJSON struct {
 type responseParameters struct {
 	Generation int    `json:"generation,omitempty"`
 	Elapsed    int64  `json:"elapsed_ns,omitempty"`
+	Shift      int64  `json:"stream_shift_ns,omitempty"`
 	Stages     string `json:"stages,omitempty"`
 	Fresh      bool   `json:"sequence_fresh,omitempty"`
 }

@@ -334,13 +334,16 @@ func encodeResponse(r *wire.InferResponse, binary func(output string) bool, plac
 	body = appendText(append(body, `"model_name":`...), r.Pipeline)
 	body = strconv.AppendInt(append(body, `,"model_version":"`...), int64(r.Generation), 10)
 	body = appendID(append(body, `",`...), r.ID)
-	if r.Generation != 0 || r.Elapsed != 0 || len(r.Stages) > 0 || r.Fresh {
+	if r.Generation != 0 || r.Elapsed != 0 || r.Shift != 0 || len(r.Stages) > 0 || r.Fresh {
 		body = append(body, `"parameters":{`...)
 		if r.Generation != 0 {
 			body = append(strconv.AppendInt(append(body, `"generation":`...), int64(r.Generation), 10), ',')
 		}
 		if r.Elapsed != 0 {
 			body = append(strconv.AppendInt(append(body, `"elapsed_ns":`...), int64(r.Elapsed), 10), ',')
+		}
+		if r.Shift != 0 {
+			body = append(strconv.AppendInt(append(body, `"stream_shift_ns":`...), int64(r.Shift), 10), ',')
 		}
 		if len(r.Stages) > 0 {
 			body = append(appendText(append(body, `"stages":`...), encodeStages(r.Stages)), ',')
@@ -393,7 +396,7 @@ func decodeResponse(body []byte, header int, q *wire.InferRequest, p *Places) (*
 	if err := read(head, &j); err != nil {
 		return nil, invalid("the answer is not valid JSON of the protocol: %v", err)
 	}
-	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed), Fresh: j.Parameters.Fresh}
+	r := &wire.InferResponse{ID: j.ID, Pipeline: j.Model, Generation: j.Parameters.Generation, Elapsed: time.Duration(j.Parameters.Elapsed), Fresh: j.Parameters.Fresh, Shift: time.Duration(j.Parameters.Shift)}
 	if r.Outputs, err = tensors("output", j.Outputs, rest, nil, func(t *wire.NamedTensor, said *tensorParameters) ([]byte, error) {
 		return p.placed(q, t, said)
 	}); err != nil {

@@ -39,9 +39,11 @@ place of it, and begins anew at its end. With --source URL, such as
 rtsp://camera/1, all streams send the latest frame. Without it frames are random, or
 what --input says.
 
-Streams send when they like: each has a phase that is drawn, or, where the stream block
-says phases = "chosen", its place in the period. With --together all send at one
-instant, which is the worst that a plan counts on.`,
+Each stream begins at a phase that is drawn, or, where the stream block says
+phases = "chosen", at its place in the period, and then sends when the gateway says, so
+that the frames of streams come one after the other. With --keep-phases it does not
+follow that. With --together all send at one instant, which is the worst that a plan
+counts on.`,
 		Example: `  harpagon feed crossing --streams 40 --duration 1m
   harpagon feed crossing --source street.mp4
   harpagon feed crossing --source rtsp://10.0.0.9/main --streams 4
@@ -55,6 +57,7 @@ instant, which is the worst that a plan counts on.`,
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long each stream sends")
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "of phases and of random frames")
 	flags.BoolVar(&f.options.Together, "together", false, "all streams send at one instant")
+	flags.BoolVar(&f.options.Fixed, "keep-phases", false, "streams keep the phases that they begin with")
 	flags.StringVar(&f.source, "source", "", "`file` or URL of a video, for ffmpeg to decode")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input, as for load; random elements otherwise")
 	flags.Float64Var(&f.below, "fail-below", 0, "exit with an error where the worst stream's attainment is below this share, such as 0.99")
@@ -82,7 +85,7 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if o.Pipeline, o.SLO = pipeline, m.SLO; o.Rate == 0 {
 		o.Rate = m.FrameRate
 	}
-	o.Spread = m.Spread
+	o.Spread, o.Fixed = m.Spread, o.Fixed || o.Together
 	if o.Streams == 0 {
 		o.Streams = int(math.Round(m.Rate / m.FrameRate))
 	}

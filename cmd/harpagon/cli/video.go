@@ -46,6 +46,9 @@ func openVideo(ctx context.Context, source string, inputs []pipelines.Port, rate
 	if _, err := os.Stat(source); !live && err != nil {
 		return nil, err
 	}
+	if live {
+		rate = 0 // each stream takes the latest frame when it sends one
+	}
 	next, arguments, in, err := decoding(inputs, rate)
 	if err != nil {
 		return nil, err
@@ -96,9 +99,12 @@ func failed(said *bytes.Buffer, err error) error {
 	return cmp.Or(err, errors.New("it has no frame"))
 }
 
-// decoding is how ffmpeg is asked for the frames of an input, and what reads one after the other.
+// decoding is how ffmpeg is asked for the frames of an input, at the source's own rate for 0, and what reads one after the other.
 func decoding(inputs []pipelines.Port, rate float64) (next func(*bufio.Reader) func() (sdk.Tensor, error), arguments []string, input string, err error) {
-	pace := fmt.Sprintf("fps=%g", rate)
+	pace := "null" // as it comes
+	if rate > 0 {
+		pace = fmt.Sprintf("fps=%g", rate)
+	}
 	if i := slices.IndexFunc(inputs, func(p pipelines.Port) bool { return p.Datatype == "BYTES" }); i >= 0 {
 		next = func(from *bufio.Reader) func() (sdk.Tensor, error) {
 			parts := multipart.NewReader(from, "ffmpeg")

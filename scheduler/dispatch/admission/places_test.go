@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -145,5 +146,52 @@ func TestPlacesAreLeasedOnce(t *testing.T) {
 				streams[l.stream], phases[phase] = true, true
 			}
 		}
+	})
+}
+
+// Streams that follow what they are told come apart, though their clocks drift, others come and go, and
+// frames are held up on their way; seldom are they told anything once they are.
+func TestStreamsThatFollowComeApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const period = 100 * ms
+		count := rapid.IntRange(2, 8).Draw(t, "streams")
+		r := StreamRules{pipelines.Stream{Rate: 10, Count: count, Jitter: Time(rapid.IntRange(0, 5).Draw(t, "jitter")) * ms}, count}
+		p := placesOf(count)
+		var s Streams
+		type camera struct {
+			due, phase Time
+			drift      float64
+		}
+		cameras := make([]camera, count)
+		for i := range cameras {
+			now := Time(rapid.IntRange(0, 99).Draw(t, "begins")) * ms
+			name := fmt.Sprint(i)
+			cameras[i] = camera{now, p.Open(now, name, "door", false, 0)[0].Phase, rapid.Float64Range(-1e-4, 1e-4).Draw(t, "drift")}
+			s.Open(now, &r, name)
+		}
+		tolerance, rng := r.Tolerance(), rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		told := 0
+		for n := range 200 {
+			for i := range cameras {
+				c := &cameras[i]
+				came := c.due
+				if rng.IntN(10) == 0 { // it is held up
+					came += Time(rng.IntN(30)) * ms
+				}
+				shift := s.Look(came, &r, fmt.Sprint(i), c.phase)
+				require.GreaterOrEqual(t, shift, Time(0))
+				require.Less(t, shift, period)
+				if shift > 0 && n > 0 {
+					told++
+				}
+				off := modulo(c.due-c.phase+period/2, period) - period/2
+				if n > 100 { // a clock drifts by 10 us a frame at most, for the frames that are looked at
+					require.GreaterOrEqual(t, off, -(2*looking+3)*period/1e4)
+					require.LessOrEqual(t, off, tolerance+(2*looking+3)*period/1e4)
+				}
+				c.due += shift + Time(float64(period)*(1+c.drift))
+			}
+		}
+		require.Less(t, told, 12*count)
 	})
 }

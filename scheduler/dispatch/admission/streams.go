@@ -53,6 +53,9 @@ type stream struct {
 	kept   any  // see Kept
 	frames int64
 	inTime int64
+
+	looks int  // at when frames come, since it was told when to send
+	late  Time // the least after its phase of those
 }
 
 // StreamFrame is one that comes.
@@ -177,6 +180,45 @@ func (s *Streams) Release(now Time, r *StreamRules, name string, frame any) bool
 	of.next = max(of.next, now) + r.period()
 	return true
 }
+
+// looking is how many frames of a stream are looked at together; as many may be under way when it is
+// told to send at other times, and come before it does.
+const looking = 16
+
+// Look looks at when a frame of a stream comes, whose phase has that instant, and says how much later
+// the stream should send: 0 while it is not told anything, as after the first frame it is, and then
+// where of so many frames none has come in its time, which is from its phase on for the tolerance.
+func (s *Streams) Look(came Time, r *StreamRules, name string, phase Time) (shift Time) {
+	of := s.open[name]
+	if of == nil || r.Most < 1 {
+		return 0
+	}
+	period := r.period()
+	before := Time(early * float64(period)) // what comes sooner than that has been held up
+	late := modulo(came-phase+before, period) - before
+	of.looks++
+	switch first := of.looks == 1; {
+	case !first && of.looks <= looking+1: // some of them were sent before it was told
+		return 0
+	case first || of.looks == looking+2:
+		of.late = late
+	default:
+		of.late = min(of.late, late)
+	}
+	if of.looks > 1 && of.looks <= 2*looking {
+		return 0
+	}
+	if of.looks > 1 {
+		of.looks = looking + 1
+	}
+	if of.late >= 0 && of.late <= r.Tolerance() {
+		return 0
+	}
+	of.looks = 1
+	return modulo(-of.late, period)
+}
+
+func modulo(a, b Time) Time { return (a%b + b) % b }
 
 // Withdraw takes back a frame that waits, since nobody waits for it.
 func (s *Streams) Withdraw(name string, frame any) {

@@ -264,6 +264,9 @@ const (
 // read them, which takes long for each.
 func appendParameters(to []byte, r *wire.InferResponse) []byte {
 	to = appendFlag(appendNumber(to, elapsedTime, int64(r.Elapsed)), wire.SequenceFresh, r.Fresh)
+	if r.Shift != 0 {
+		to = appendNumber(to, shiftKey, int64(r.Shift))
+	}
 	if len(r.Stages) == 0 {
 		return to
 	}

@@ -29,6 +29,7 @@ import (
 const (
 	timeoutKey  = oip.TimeoutKey
 	elapsedTime = "elapsed_ns"
+	shiftKey    = "stream_shift_ns"
 	stagesKey   = "stages"
 )
 
@@ -293,6 +294,7 @@ func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 	r := &wire.InferResponse{
 		ID: m.GetId(), Pipeline: m.GetModelName(), Outputs: make([]wire.NamedTensor, len(m.GetOutputs())),
 		Elapsed: time.Duration(m.GetParameters()[elapsedTime].GetInt64Param()), Fresh: m.GetParameters()[wire.SequenceFresh].GetBoolParam(),
+		Shift: time.Duration(m.GetParameters()[shiftKey].GetInt64Param()),
 	}
 	r.Generation, _ = strconv.Atoi(m.GetModelVersion()) // other servers' versions need not be numbers
 	raw := m.GetRawOutputContents()

@@ -250,6 +250,10 @@ func (a *plainAnswer) parameter(b []byte) bool {
 		a.answer.Elapsed = time.Duration(n)
 	case wire.SequenceFresh:
 		a.answer.Fresh, ok = flag(value)
+	case shiftKey:
+		var n int64
+		n, ok = integer(value)
+		a.answer.Shift = time.Duration(n)
 	case numberKey:
 		a.number, ok = integer(value)
 	case stagesKey:
