@@ -192,7 +192,7 @@ func (f *feed) count(fed *StreamFed, took time.Duration, first bool, err error) 
 	case errors.As(err, &e) && (e.Code == wire.CodeOverloaded || e.Code == wire.CodeDeadline):
 		fed.Dropped++
 		refused = first && e.Code == wire.CodeOverloaded
-		fed.Refused = refused
+		fed.Refused = fed.Refused || refused
 	default:
 		fed.Failed++
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,4 +134,34 @@ func TestAGeneratorWithoutAProcessorToSpareSaysSo(t *testing.T) {
 	r.Cores, r.Errors = 0.4, map[string]int{"deadline": 3}
 	assert.NotContains(t, r.Describe(), "the generator used")
 	assert.Equal(t, "callers in time/s attainment p50 p90 p99 late failed 2 400 1.0000 0 ms 0 ms 0 ms 0 3", strings.Join(strings.Fields(Sweep([]*Report{r})), " "))
+}
+
+// TestARefusedStreamStaysRefused: frames that were under way when the first was refused are
+// dropped, and change nothing.
+func TestARefusedStreamStaysRefused(t *testing.T) {
+	report, err := Feed(t.Context(), FeedOptions{Pipeline: "p", SLO: time.Second, Streams: 1, Rate: 100, Duration: time.Second}, func(int, string) FrameStream {
+		return &refusing{sent: make(chan struct{}, 100), after: 3}
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 1, report.Refused)
+	assert.Equal(t, 3, report.Streams[0].Dropped)
+}
+
+// refusing refuses frames, once so many have been sent.
+type refusing struct {
+	sent          chan struct{}
+	after, waited int
+}
+
+func (r *refusing) Send(int, bool) error { r.sent <- struct{}{}; return nil }
+func (r *refusing) Close()               { close(r.sent) }
+func (r *refusing) Receive() error {
+	for ; r.waited < r.after; r.waited++ {
+		<-r.sent
+	}
+	if r.after == 0 {
+		return io.EOF
+	}
+	r.after, r.waited = r.after-1, r.after-1
+	return wire.Errorf(wire.CodeOverloaded, "", "0 more fit")
 }
