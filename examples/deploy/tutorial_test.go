@@ -1,0 +1,89 @@
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apps "k8s.io/api/apps/v1"
+
+	"github.com/harpagon/harpagon/internal/testkit"
+)
+
+// TestTheTutorial does what docs/tutorials/fleet-in-kubernetes.md says, on the pods that the
+// chart makes of the page's values. In place of docker and a cluster are programs that do
+// nothing, or answer as kubectl would.
+func TestTheTutorial(t *testing.T) {
+	testkit.Long(t)
+	for _, program := range []string{"initdb", "postgres"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("needs PostgreSQL: initdb and postgres")
+		}
+	}
+	text, err := os.ReadFile("../../docs/tutorials/fleet-in-kubernetes.md")
+	require.NoError(t, err)
+	steps := testkit.Steps(string(text))
+	values := slices.IndexFunc(steps, func(s testkit.Step) bool { return s.File == "values.yaml" })
+	require.GreaterOrEqual(t, values, 0)
+	all := rendered(t, steps[values].Text)
+	program := filepath.Join(t.TempDir(), "harpagon")
+	out, err := exec.Command("cp", "/tmp/me/h-tutorials", program).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	c, pods := newCluster(t, program, all)
+	for _, p := range pods {
+		c.start(p)
+	}
+	for _, p := range pods {
+		require.Eventually(t, func() bool { return c.ready(p) }, 5*time.Minute, 50*time.Millisecond, p.name)
+	}
+
+	helm, err := exec.LookPath("helm")
+	require.NoError(t, err)
+	bin := t.TempDir()
+	for name, script := range map[string]string{
+		"docker": "", "kind": "",
+		"helm":    `case "$*" in *" install "*) ` + helm + ` "${@/install/template}" > /dev/null;; esac`,
+		"kubectl": `case "$*" in *" get "*" -o name") echo "` + strings.Join(controllers(all), "\n") + `";; *"get secret"*) printf ` + secret + ` | base64;; esac`,
+		"harpagon": fmt.Sprintf(`args=("${@/127.0.0.1:8080/%s:8080}"); TEMPORAL_ADDRESS=%s:7233 HARPAGON_TOKEN=%s %s "${args[@]/127.0.0.1:8092/%s:8092}" 2>&1 | sed "s/rel-/harpagon-/g"`,
+			c.at["rel-gateway-0"], c.at["rel-temporal-0"], secret, program, c.at[podOf(pods, "rel-control")]),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\nset -o pipefail\n"+script+"\n"), 0o700))
+	}
+	home := t.TempDir()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(root, filepath.Join(home, "harpagon")))
+	reader := &testkit.Reader{TB: t, Folder: home, Bin: bin}
+	for _, s := range steps {
+		if _, after, deletes := strings.Cut(s.Text, "delete pod harpagon-"); deletes {
+			c.stop("rel-" + strings.Fields(after)[0])
+		}
+		reader.Read([]testkit.Step{s})
+	}
+}
+
+// controllers are those of pods, as kubectl names them.
+func controllers(all []any) (names []string) {
+	for _, m := range all {
+		switch m := m.(type) {
+		case *apps.Deployment:
+			names = append(names, strings.Replace(m.Name, "rel-", "deployment.apps/harpagon-", 1))
+		case *apps.StatefulSet:
+			names = append(names, strings.Replace(m.Name, "rel-", "statefulset.apps/harpagon-", 1))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// podOf is the first pod of a controller.
+func podOf(pods []pod, controller string) string {
+	return pods[slices.IndexFunc(pods, func(p pod) bool { return strings.HasPrefix(p.name, controller) })].name
+}
