@@ -16,25 +16,28 @@ const folders = {
 }
 
 const title = (page) => readFileSync(path.join(docs, page), 'utf8').match(/^# (.+)$/m)?.[1].replaceAll('`', '') ?? path.basename(page, '.md')
-const item = (page) => ({ text: title(page), link: '/' + page.replace(/\.md$/, '') })
+const address = (page) => page.replace(/README\.md$/, 'index.md')
+const item = (page) => ({ text: title(page), link: '/' + address(page).replace(/(index)?\.md$/, '') })
 const inside = (folder) => readdirSync(path.join(docs, folder)).filter((name) => name.endsWith('.md')).sort().map((name) => item(`${folder}/${name}`))
 const sections = Object.entries(folders)
   .filter(([folder]) => existsSync(path.join(docs, folder)))
-  .map(([folder, text]) => ({ text, items: inside(folder) }))
+  .map(([folder, text]) => ({ text, items: inside(folder), collapsed: folder !== 'tutorials' }))
 sections.find((s) => s.text === folders.explanation).items.unshift(item('architecture.md'))
 
-// Links to examples, code and folders lead to the repository. The build fails where what a page
-// links to is not there; the tests of the module check links to headings.
-function elsewhere(md) {
-  md.core.ruler.push('elsewhere', ({ tokens, env }) => {
+// A folder is its README. Links to examples and code, and to folders without one, lead to the
+// repository. The build fails where what a page links to is not there; the tests of the module
+// check links to headings.
+function links(md) {
+  md.core.ruler.push('links', ({ tokens, env }) => {
     for (const token of tokens.flatMap((t) => t.children ?? [])) {
       const href = token.type === 'link_open' ? token.attrGet('href') : undefined
       if (!href || /^([a-z]+:|#|\/)/.test(href)) continue
       const [file, heading] = decodeURI(href).split('#')
       const target = path.resolve(docs, path.dirname(env.relativePath), file)
       if (!existsSync(target)) throw new Error(`${env.relativePath} links to ${href}, which is not there`)
-      if (target.startsWith(docs + path.sep) && !statSync(target).isDirectory()) continue
-      token.attrSet('href', `${repository}/blob/main/${path.relative(root, target)}${heading ? '#' + heading : ''}`)
+      const page = existsSync(path.join(target, 'README.md')) ? path.join(target, 'README.md') : target
+      if (page.startsWith(docs + path.sep) && statSync(page).isFile()) token.attrSet('href', '/' + address(path.relative(docs, page)) + (heading ? '#' + heading : ''))
+      else token.attrSet('href', `${repository}/blob/main/${path.relative(root, target)}${heading ? '#' + heading : ''}`)
     }
   })
 }
@@ -52,15 +55,15 @@ export default {
   head: [['style', {}, readFileSync(path.join(import.meta.dirname, 'style.css'), 'utf8')]],
   outDir: path.join(root, 'bin/docs'),
   cacheDir: path.join(root, 'bin/docs-cache'),
-  rewrites: { 'README.md': 'index.md' },
+  rewrites: address,
   vite: { plugins: [vue] },
   markdown: {
-    config: elsewhere,
+    config: links,
     // As GitHub names headings.
     anchor: { slugify: (text) => text.toLowerCase().replace(/[^a-z0-9 _-]/g, '').replaceAll(' ', '-') },
   },
   themeConfig: {
-    nav: sections.map(({ text, items }) => ({ text, link: items[0].link, activeMatch: '^' + path.posix.dirname(items.at(-1).link) + '/' })),
+    nav: sections.map(({ text, items }) => ({ text, link: items[0].link, activeMatch: `^${path.posix.dirname(items.at(-1).link)}/` })),
     sidebar: sections,
     outline: 'deep',
     search: { provider: 'local' },
