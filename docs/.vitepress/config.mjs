@@ -18,10 +18,11 @@ const folders = {
 const title = (page) => readFileSync(path.join(docs, page), 'utf8').match(/^# (.+)$/m)?.[1].replaceAll('`', '') ?? path.basename(page, '.md')
 const address = (page) => page.replace(/README\.md$/, 'index.md')
 const item = (page) => ({ text: title(page), link: '/' + address(page).replace(/(index)?\.md$/, '') })
-const inside = (folder) => readdirSync(path.join(docs, folder)).filter((name) => name.endsWith('.md')).sort().map((name) => item(`${folder}/${name}`))
-const sections = Object.entries(folders)
-  .filter(([folder]) => existsSync(path.join(docs, folder)))
-  .map(([folder, text]) => ({ text, items: inside(folder), collapsed: folder !== 'tutorials' }))
+const sections = Object.entries(folders).map(([folder, text]) => {
+  const pages = readdirSync(path.join(docs, folder)).filter((name) => name.endsWith('.md')).sort().map((name) => item(`${folder}/${name}`))
+  const index = `/${folder}/`
+  return { text, link: pages.find((p) => p.link === index)?.link, items: pages.filter((p) => p.link !== index), collapsed: folder !== 'tutorials' }
+})
 sections.find((s) => s.text === folders.explanation).items.unshift(item('architecture.md'))
 
 // A folder is its README. Links to examples and code, and to folders without one, lead to the
@@ -63,10 +64,10 @@ export default {
     anchor: { slugify: (text) => text.toLowerCase().replace(/[^a-z0-9 _-]/g, '').replaceAll(' ', '-') },
   },
   themeConfig: {
-    nav: sections.map(({ text, items }) => ({ text, link: items[0].link, activeMatch: `^${path.posix.dirname(items.at(-1).link)}/` })),
+    nav: sections.map(({ text, link, items }) => ({ text, link: link ?? items[0].link, activeMatch: `^${path.posix.dirname(items.at(-1).link)}/` })),
     sidebar: sections,
     outline: 'deep',
-    search: { provider: 'local' },
+    search: { provider: 'local', options: { miniSearch: { searchOptions: { fuzzy: false } } } },
     socialLinks: [{ icon: 'github', link: repository }],
   },
 }
