@@ -108,7 +108,7 @@ const until = 5 * time.Minute
 
 var (
 	serves = regexp.MustCompile(`(?m)^harpagon up `)
-	asks   = regexp.MustCompile(`^(harpagon (infer|status|explain|history|feed) |curl )`)
+	asks   = regexp.MustCompile(`^(harpagon (infer|status|explain|history|feed) |go run )`)
 )
 
 // Read does the steps. harpagon up is left running as soon as it has printed what the page
