@@ -190,3 +190,48 @@ func TestStreamsThatFollowTheGatewayComeApart(t *testing.T) {
 		}
 	})
 }
+
+// What one stream does wrong is told to it, and the others go on: a frame of another shape, two senders
+// of one name, and silence.
+func TestStreamsThatGoWrong(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 2}, func(send func(string, bool) *wire.Error, g *Gateway) {
+		other := wire.FromFloat32(make([]float32, 3), 3)
+		for n := range 20 {
+			require.Nil(t, send("calm", false))
+			if n%2 == 0 {
+				require.Nil(t, send("odd", false))
+			} else {
+				_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: []wire.NamedTensor{{Name: "x", Tensor: other}}, Frame: wire.Frame{Stream: "odd"}})
+				require.ErrorIs(t, err, wire.ErrInvalid)
+			}
+			time.Sleep(100 * ms)
+		}
+		time.Sleep(11 * time.Second) // both are silent
+		var group sync.WaitGroup
+		answered := make([]int, 2)
+		for i := range answered {
+			group.Go(func() {
+				for range 20 {
+					switch err := send("twice", false); {
+					case err == nil:
+						answered[i]++
+					default:
+						assert.Equal(t, wire.CodeOverloaded, err.Code)
+						assert.Contains(t, err.Reason, "sends more than the 10 frames a second")
+					}
+					time.Sleep(100 * ms)
+				}
+			})
+		}
+		for range 20 {
+			require.Nil(t, send("calm", false))
+			time.Sleep(100 * ms)
+		}
+		group.Wait()
+		assert.LessOrEqual(t, answered[0]+answered[1], 23, "both share the rate of one")
+		assert.GreaterOrEqual(t, answered[0]+answered[1], 18)
+		shares, _ := g.Streams("p")
+		assert.Equal(t, 2, shares.Open)
+		assert.Equal(t, "twice", shares.WorstName)
+	})
+}

@@ -95,13 +95,20 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		return err
 	}
 	next := func(stream, n int) sdk.Inputs { return frames[(stream+n)%len(frames)] }
+	fault := func() error { return nil }
 	if f.source != "" {
-		v, err := openVideo(ctx, f.source, m.Inputs, o.Rate)
+		v, err := openVideo(ctx, f.source, m.Inputs, o.Rate, nextFrame)
 		if err != nil {
 			return fmt.Errorf("--source %s: %w", f.source, err)
 		}
 		defer v.Close()
 		next = v.frame
+		fault = func() error {
+			if err := v.Fault(nextFrame); err != nil {
+				return fmt.Errorf("--source %s: %w", f.source, err)
+			}
+			return nil
+		}
 	}
 	o.Progress = loadProgress(d)
 	tag := fmt.Sprintf("%08x", rand.Uint32()) // two feeds are not the same cameras
@@ -117,6 +124,9 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		err = encoder.Encode(map[string]any{"feeds": []*load.FeedReport{report}})
 	} else {
 		_, err = fmt.Fprint(d.Stdout, report.Describe())
+	}
+	if err == nil {
+		err = fault()
 	}
 	if err == nil && report.Worst < f.below {
 		err = fmt.Errorf("of the worst stream %.4f were in time, below the %v of --fail-below", report.Worst, f.below)

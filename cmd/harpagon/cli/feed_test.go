@@ -12,10 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/oip"
 )
@@ -150,6 +152,34 @@ func TestFeedOfAVideo(t *testing.T) {
 	program("printf " + frames + "; sleep 60\n")
 	got = run(t, "feed", "crossing", "--gateway", at, "--duration", "100ms", "--streams", "2", "--source", "rtsp://somebody")
 	require.Equal(t, ExitOK, got.code, got.stderr)
+}
+
+// An address that nobody answers at, one that ends and one that stalls are told, and bounded.
+func TestSourcesThatEndOrStall(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the stand-in is a script")
+	}
+	folder := t.TempDir()
+	t.Setenv("PATH", folder+":"+os.Getenv("PATH"))
+	inputs := []pipelines.Port{{Name: "frame", Datatype: "UINT8", Shape: []int64{3, 2, 2}}}
+	open := func(script string, patience time.Duration) (*video, error) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "ffmpeg"), []byte("#!/bin/sh\n"+script), 0o700))
+		return openVideo(t.Context(), "rtsp://somebody", inputs, 10, patience)
+	}
+	_, err := open("exec sleep 60\n", time.Millisecond)
+	require.ErrorContains(t, err, "no frame has come in 1ms; does anybody answer there?")
+	v, err := open("printf aaaaaaaaaaaa; exec sleep 60\n", time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, v.Fault(time.Minute))
+	require.ErrorContains(t, v.Fault(-1), "no frame has come for")
+	assert.Equal(t, byte('a'), v.frame(0, 0)["frame"].Data[0])
+	v.Close()
+	v, err = open("printf aaaaaaaaaaaa; printf bbb\n", time.Minute) // and half a frame
+	require.NoError(t, err)
+	<-v.ended
+	require.ErrorContains(t, v.Fault(time.Minute), "it has ended, and streams have sent its last frame")
+	assert.Equal(t, byte('a'), v.frame(0, 0)["frame"].Data[0])
+	v.Close()
 }
 
 func keysOf(m map[byte]bool) (all []byte) {

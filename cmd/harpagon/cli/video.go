@@ -23,21 +23,23 @@ import (
 // What of a video is kept in memory: a file's frames up to so many bytes.
 const mostVideo = 256 << 20
 
-// firstFrame is how long the first frame of a source may take to come.
-const firstFrame = 15 * time.Second
+// nextFrame is how long the next frame of a source may take to come.
+const nextFrame = 15 * time.Second
 
 // video is the frames of a source.
 type video struct {
 	input  string
 	kept   []sdk.Tensor // of a file
 	latest atomic.Pointer[sdk.Tensor]
+	came   atomic.Int64 // when the latest did, in nanoseconds of Unix time
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when a live source has
 }
 
 // openVideo has ffmpeg decode a source to the shape of an input, at so many frames a second: all
-// frames of a file, or the latest one of an address, for as long as it is open.
-func openVideo(ctx context.Context, source string, inputs []pipelines.Port, rate float64) (*video, error) {
+// frames of a file, or the latest one of an address, for as long as it is open. The first one of an
+// address may take for patience.
+func openVideo(ctx context.Context, source string, inputs []pipelines.Port, rate float64, patience time.Duration) (*video, error) {
 	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		return nil, errors.New("ffmpeg is not on this machine's PATH; install it, or send frames by --input")
@@ -76,10 +78,10 @@ func openVideo(ctx context.Context, source string, inputs []pipelines.Port, rate
 		case <-v.ended:
 			stop()
 			return nil, failed(&said, errors.New("it has no frame"))
-		case <-time.After(firstFrame):
+		case <-time.After(patience):
 			stop()
 			<-v.ended
-			return nil, fmt.Errorf("no frame has come in %v; does anybody answer there?", firstFrame)
+			return nil, fmt.Errorf("no frame has come in %v; does anybody answer there?", patience)
 		}
 	}
 	close(v.ended)
@@ -185,10 +187,29 @@ func (v *video) follow(c *exec.Cmd, read func() (sdk.Tensor, error), first chan 
 		if err != nil {
 			return
 		}
+		v.came.Store(time.Now().UnixNano())
 		if v.latest.Store(&t); n == 0 {
 			close(first)
 		}
 	}
+}
+
+// Fault is what is wrong with an address by now, of which streams go on to send the last frame; nil
+// where frames come, and for a file.
+func (v *video) Fault(patience time.Duration) error {
+	if v.latest.Load() == nil {
+		return nil
+	}
+	since := time.Since(time.Unix(0, v.came.Load())).Round(time.Millisecond)
+	select {
+	case <-v.ended:
+		return fmt.Errorf("it has ended, and streams have sent its last frame for %v", since)
+	default:
+	}
+	if since > patience {
+		return fmt.Errorf("no frame has come for %v, and streams have sent the last one", since)
+	}
+	return nil
 }
 
 // apart is how many frames one stream is ahead of the one before in the same file.
