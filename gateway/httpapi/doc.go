@@ -9,6 +9,7 @@
 //	GET  /v2/models/{name}[/versions/{v}]     inputs, outputs, SLO
 //	GET  .../ready                            200 when every module has an executor
 //	POST .../infer                            one request
+//	GET  .../stream                           a WebSocket, each message of which is a request
 //	GET  .../stats, /v2/models/stats          what was seen since the start
 //	GET  .../config                           its configuration, as Triton's clients ask for it
 //	POST /v2/repository/index                 names, versions and states
@@ -29,6 +30,13 @@
 // decompressed, too), 415 for another coding, 429 when overloaded, 503 when no executor can
 // serve, and 504 when the deadline cannot be met. A client that hangs up cancels its request, within 0.1 s; so does one that only
 // says that it sends no more (half-closed), as with any server of net/http.
+//
+// A message of a WebSocket is the body of a request: text where all of it is JSON; binary where
+// tensors follow it, after the length of the JSON part in four bytes, the highest first. Answers come
+// in the order of requests, one for each, in the same form; in place of one that failed comes the JSON
+// of its error, with the request's "id". ?stream=NAME is the "sequence_id" of requests without one.
+// No more than sixteen are under way; then the client waits. Who connects shows a token as for any
+// request, and a browser must come from the gateway's own origin.
 //
 // A request's time runs from when the last of it came to this machine, where the
 // system tells (Linux, HTTP/1, with TLS or without), not from when it was read: on a machine whose

@@ -62,6 +62,7 @@ func New(b wire.Backend, o Options) http.Handler {
 		mux.HandleFunc("GET "+model, s.guardModel(s.metadata))
 		mux.HandleFunc("GET "+model+"/ready", s.guardModel(s.modelReady))
 		mux.HandleFunc("POST "+model+"/infer", s.guardModel(s.infer))
+		mux.HandleFunc("GET "+model+"/stream", s.guardModel(s.stream))
 	}
 	// An application of a function is a model, too; its name has a slash, which
 	// clients may write as it is or, as for any other path, as %2F.
@@ -230,7 +231,7 @@ const shutdownTime = 10 * time.Second
 
 // Serve serves until ctx ends; then requests under way may finish for a while.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	base := context.WithoutCancel(ctx)
+	base := context.WithValue(context.WithoutCancel(ctx), serving{}, ctx)
 	s := listen.Server(h)
 	s.BaseContext = func(net.Listener) context.Context { return base }
 	over := make(chan error, 1)
