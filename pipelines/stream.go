@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -15,6 +16,33 @@ type Stream struct {
 	Jitter time.Duration `json:",omitempty"` // how far a frame may come after its pace; below 1/Rate
 	Stale  string        `json:",omitempty"` // which frame goes where not all can be in time, one of Stales; empty for the first
 	Phases string        `json:",omitempty"` // who says when in a period a stream sends, one of StreamPhases; empty for the first
+
+	// Of streams that come and go at random, from which Count follows; see Sized.
+	Opening  float64       `json:",omitempty"` // streams that open per second, on average; 0 where Count is declared
+	Length   time.Duration `json:",omitempty"` // how long one lasts, on average
+	Admitted float64       `json:",omitempty"` // share of them that is to find a place; 0 for DefaultAdmitted
+}
+
+// DefaultAdmitted is the share of streams that is to find a place where nothing is said.
+const DefaultAdmitted = 0.99
+
+// Sized is the stream with the Count that its Opening and Length ask for: the fewest places of which so
+// many are free when a stream opens as Admitted says. With streams that open independently of each other
+// (a Poisson process), whatever the distribution of their lengths, the share that finds none of n is
+// Erlang's loss formula, B(0) = 1 and B(n) = a·B(n-1) / (n + a·B(n-1)) for a = Opening·Length (A. K.
+// Erlang 1917; for any lengths B. A. Sevastyanov 1957). It is itself where Count is declared, or
+// Opening and Length are no such rates.
+func (s Stream) Sized() Stream {
+	a, admitted := s.Opening*s.Length.Seconds(), cmp.Or(s.Admitted, DefaultAdmitted)
+	if s.Opening == 0 || !(a > 0 && a <= MaxStreams) || !(admitted > 0 && admitted < 1) {
+		return s
+	}
+	lost := 1.0
+	for s.Count = 0; lost > 1-admitted; {
+		s.Count++
+		lost = a * lost / (float64(s.Count) + a*lost)
+	}
+	return s
 }
 
 // Which frame of a stream is dropped where not all of them can be in time.
@@ -105,7 +133,16 @@ func (s Stream) Faults() []Fault {
 	if !(s.Rate >= leastFrameRate && s.Rate <= mostFrameRate) {
 		add("rate", "Invalid rate", "rate is how many frames one stream sends per second, from 0.001 to 1000000.")
 	}
-	if s.Count < 1 || s.Count > MaxStreams {
+	switch {
+	case s.Opening != 0 && !(s.Opening > 0 && s.Opening*s.Length.Seconds() <= MaxStreams):
+		add("opening", "Invalid rate", "opening is how many streams open per second, above zero; with length no more than 1000000 are open on average.")
+	case s.Opening != 0 && s.Length <= 0:
+		add("length", "Invalid length", "length is how long a stream lasts on average, such as \"3m\".")
+	case s.Opening == 0 && s.Length != 0:
+		add("length", "No rate of streams", "length is of streams that come and go: say with opening how many open per second, in place of count.")
+	case s.Admitted != 0 && (s.Opening == 0 || !(s.Admitted > 0 && s.Admitted < 1)):
+		add("admitted", "Invalid share", "admitted is the share of streams that is to find a place when it opens, between 0 and 1, beside opening and length.")
+	case s.Count < 1 || s.Count > MaxStreams:
 		add("count", "Invalid number of streams", "count is how many streams are planned for, from 1 to 1000000.")
 	}
 	if s.Jitter < 0 || len(all) == 0 && s.Jitter.Seconds() >= 1/s.Rate {

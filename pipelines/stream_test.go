@@ -25,3 +25,16 @@ func TestStreamsOfAPipeline(t *testing.T) {
 	assert.True(t, none.ComeSingly())
 	assert.InDelta(t, 5, none.RateFor(5), 0)
 }
+
+// Erlang's loss formula, by its printed tables: traffic that so many lines carry with a loss of 1 %.
+func TestStreamsByErlang(t *testing.T) {
+	for lines, traffic := range map[int]float64{1: 0.0101, 2: 0.153, 5: 1.36, 10: 4.46, 20: 12.0, 50: 37.9, 100: 84.1} {
+		s := Stream{Rate: 10, Opening: traffic * 0.995, Length: time.Second}
+		assert.Equal(t, lines, s.Sized().Count, "%v", traffic)
+		s.Opening = traffic * 1.01
+		assert.Equal(t, lines+1, s.Sized().Count, "%v", traffic)
+		assert.Empty(t, s.Sized().Faults())
+	}
+	assert.Equal(t, 7, Stream{Rate: 10, Count: 7}.Sized().Count)
+	assert.NotEmpty(t, Stream{Rate: 10, Opening: -1, Length: time.Second}.Sized().Faults())
+}

@@ -65,8 +65,10 @@ func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; retu
 // Update says how changes are carried out.
 func (b *Builder) Update(u pipelines.Update) *Builder { b.p.Update = u; return b }
 
-// Stream says that requests are frames of streams, which come evenly; the rate is that of all.
+// Stream says that requests are frames of streams, which come evenly; the rate is that of all. How many
+// there are may follow from how they come and go.
 func (b *Builder) Stream(s pipelines.Stream) *Builder {
+	s = s.Sized()
 	b.p.Stream, b.p.Rate, b.p.Arrivals = s, s.Total(), pipelines.ArrivalsEven
 	return b
 }

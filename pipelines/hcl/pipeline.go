@@ -184,7 +184,14 @@ var streamBlock = block[pipelines.Stream]{
 		attr("rate", number, func(s *pipelines.Stream) *float64 { return &s.Rate },
 			`frames per second of one stream`).noted("required"),
 		attr("count", integer, func(s *pipelines.Stream) *int { return &s.Count },
-			`streams that are planned for; the pipeline's rate follows: 'rate' of each. One more is refused when it opens`).noted("required"),
+			`streams that are planned for; the pipeline's rate follows: 'rate' of each. One more is refused when it opens`).noted("this or 'opening'").
+			printedWhen(func(s *pipelines.Stream) bool { return s.Opening == 0 }),
+		attr("opening", number, func(s *pipelines.Stream) *float64 { return &s.Opening },
+			`streams that open per second, on average, where they come and go; then 'count' follows`).noted("this or 'count'"),
+		attr("length", duration, func(s *pipelines.Stream) *time.Duration { return &s.Length },
+			`how long one of them lasts on average, such as '"3m"'`).noted("with 'opening'"),
+		attr("admitted", number, func(s *pipelines.Stream) *float64 { return &s.Admitted },
+			`share of them that is to find a place, 0.99 without it`),
 		attr("jitter", duration, func(s *pipelines.Stream) *time.Duration { return &s.Jitter },
 			`how far a frame may come after its pace, such as '"20ms"'; nothing without it`),
 		attr("stale", text, func(s *pipelines.Stream) *string { return &s.Stale },
@@ -192,12 +199,17 @@ var streamBlock = block[pipelines.Stream]{
 		attr("phases", text, func(s *pipelines.Stream) *string { return &s.Phases },
 			`'"any"' (default) where streams send when they like, so that all may send at one instant; '"chosen"' where whoever sends spreads them evenly over the period, as 'harpagon feed' does, and less capacity may do. See [streams](../explanation/streams.md)`),
 	},
-	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, _ *pipelines.Stream) {
-		for _, name := range []string{"rate", "count"} {
+	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, s *pipelines.Stream) {
+		for _, name := range []string{"rate", "count", "length"} {
 			if attrs[name] == nil {
 				d.place(d.path+"."+name, from.DefRange) // a fault may be that it is missing
 			}
 		}
+		if attrs["count"] != nil && attrs["opening"] != nil {
+			d.report(files.Problem("Two counts", "count follows from opening and length; take one of them out.", ptr(attrs["count"].Expr.Range())))
+			return
+		}
+		*s = s.Sized()
 	},
 }
 

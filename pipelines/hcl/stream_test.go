@@ -55,6 +55,20 @@ func TestStreamsAreReadAndPrinted(t *testing.T) {
 	assert.Equal(t, filmed, string(HCL(c.Document)))
 }
 
+// Streams that come and go are so many that one finds a place with the given probability.
+func TestStreamsThatComeAndGo(t *testing.T) {
+	text := strings.Replace(filmed, "    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n", "    opening  = 0.5\n    length   = \"20s\"\n    admitted = 0.95\n", 1)
+	text = strings.Replace(text, "    rate   = 10\n", "    rate     = 10\n", 1)
+	c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": text, "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+	require.Empty(t, diags)
+	require.Empty(t, c.Validate(nil))
+	p := c.Document.Pipelines[0]
+	assert.Equal(t, pipelines.Stream{Rate: 10, Count: 15, Opening: 0.5, Length: 20 * time.Second, Admitted: 0.95}, p.Stream)
+	assert.InDelta(t, 150, p.Rate, 0)
+	c.Document.Pipelines[0].Modules[0].ProfileFile = "p.csv"
+	assert.Equal(t, text, string(HCL(c.Document)))
+}
+
 func TestWhatIsWrongWithStreams(t *testing.T) {
 	for name, test := range map[string]struct{ from, to, want string }{
 		"two rates":        {"  slo ", "  rate     = 400\n  slo ", "6:14: error: Two rates"},
@@ -64,6 +78,12 @@ func TestWhatIsWrongWithStreams(t *testing.T) {
 		"jitter":           {"20ms", "100ms", "12:14: error: Invalid jitter"},
 		"rule":             {"newest", "newst", `13:14: error: Unknown rule: stale is which frame is dropped where not all can be in time: "oldest", "newest" or "alternate". Did you mean "newest"?`},
 		"phases":           {`    stale  = "newest"`, `    phases = "chose"`, `13:14: error: Unknown phases`},
+		"two counts":       {"    stale ", "    opening = 0.5\n    length = \"20s\"\n    stale ", "11:14: error: Two counts"},
+		"no length":        {"    count  = 40\n", "    opening = 0.5\n", "9:3: error: Invalid length: length is how long"},
+		"a wrong length":   {"    count  = 40\n", "    opening = 0.5\n    length = \"-1s\"\n", "12:14: error: Invalid"},
+		"no openings":      {"    count  = 40\n", "    count = 4\n    length = \"1s\"\n", "12:14: error: No rate of streams"},
+		"all admitted":     {"    count  = 40\n", "    opening = 0.5\n    length = \"20s\"\n    admitted = 1\n", "13:16: error: Invalid share"},
+		"too many":         {"    count  = 40\n", "    opening = 5e5\n    length = \"20s\"\n", "11:15: error: Invalid rate"},
 		"several":          {"  input ", "  stream {\n    rate = 5\n    count = 1\n  }\n\n  input ", "16:3: error: "},
 		"neither":          {"  stream {\n    rate   = 10\n    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n  }\n", "", `Missing required argument: The argument "rate" is required`},
 		"nothing declared": {"    rate   = 10\n    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n", "", "9:3: error: Invalid rate"},
