@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ type FeedOptions struct {
 type FeedReport struct {
 	Pipeline string        `json:"pipeline"`
 	SLO      time.Duration `json:"slo_ms"`
+	Began    time.Time     `json:"began"`
 	Rate     float64       `json:"frame_rate"` // of one stream
 	Streams  []StreamFed   `json:"streams"`
 	Refused  int           `json:"refused_streams"` // of which the first frame was refused
@@ -77,6 +79,18 @@ type StreamFed struct {
 	Unsent     int     `json:"unsent"`
 	Refused    bool    `json:"refused"`    // the first frame was
 	Attainment float64 `json:"attainment"` // InTime / (Sent + Unsent)
+
+	Missed []float64 `json:"missed_at_s,omitempty"` // seconds after Began at which frames were due that were not in time, the first thousand
+}
+
+// mostMissed bounds StreamFed.Missed.
+const mostMissed = 1000
+
+// miss notes a frame that was not in time.
+func (s *StreamFed) miss(due time.Duration) {
+	if len(s.Missed) < mostMissed {
+		s.Missed = append(s.Missed, math.Round(due.Seconds()*1000)/1000)
+	}
 }
 
 // Feed sends the frames of streams, each at its own pace, whether or not earlier ones were answered.
@@ -143,7 +157,7 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if of := <-sent; f.count(fed, time.Since(of.due), of.number == 0, err) {
+			if of := <-sent; f.count(fed, of, err) {
 				stop()
 			}
 		}
@@ -163,6 +177,7 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 		}
 		if late := time.Since(due); n < frames-1 && late > max(f.SLO/lagShare, leastLag) { // the last one ends the stream
 			f.mu.Lock()
+			fed.miss(due.Sub(f.start))
 			fed.Unsent++
 			f.mu.Unlock()
 			continue
@@ -175,10 +190,13 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 }
 
 // count counts what came of a frame; true where the stream was refused.
-func (f *feed) count(fed *StreamFed, took time.Duration, first bool, err error) (refused bool) {
+func (f *feed) count(fed *StreamFed, of sentFrame, err error) (refused bool) {
+	took, first := time.Since(of.due), of.number == 0
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fed.Sent++
+	if fed.Sent++; err != nil || took > f.SLO {
+		fed.miss(of.due.Sub(f.start))
+	}
 	var e *wire.Error
 	switch {
 	case err == nil && took <= f.SLO:
@@ -213,7 +231,7 @@ func (f *feed) progress() Progress {
 }
 
 func (f *feed) report() *FeedReport {
-	r := &FeedReport{Pipeline: f.Pipeline, SLO: f.SLO, Rate: f.Rate, Streams: f.fed, Worst: 1, Median: 1, Latency: f.latency.Percentiles(), Reasons: f.reasons}
+	r := &FeedReport{Pipeline: f.Pipeline, SLO: f.SLO, Began: f.start, Rate: f.Rate, Streams: f.fed, Worst: 1, Median: 1, Latency: f.latency.Percentiles(), Reasons: f.reasons}
 	var shares []float64
 	for i := range r.Streams {
 		s := &r.Streams[i]

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Forty cameras, for ten minutes or SECONDS, of which a fleet on this machine answers every frame: two
+# of each role, on emulated devices. Meanwhile it kills (kill -9) a worker with its engines, a gateway
+# and a dispatcher in turn, every twenty seconds, and starts each again; and thirty per cent more
+# cameras than planned come and are refused. It ends with a verdict: every frame that was sent has one
+# outcome, none failed without a type, no camera lost its place, and none more had one. The shares in
+# time are printed, with and without the frames that were due within a second after a kill; with
+# STRICT=yes, on a calm machine, each must be 0.99 without them.
+#
+#   examples/streams/kills.sh [HARPAGON]
+#
+#   POSTGRES=yes TLS=yes   as in examples/fleet/topology.sh
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+harpagon=${1:-bin/harpagon}
+node=$harpagon
+seconds=${SECONDS_LONG:-600}
+export POSTGRES=${POSTGRES:-no} TLS=${TLS:-no}
+work=$(mktemp -d)
+. "$here/../fleet/topology.sh"
+begin_of_fleet=$(declare -f begin)
+eval "of_fleet${begin_of_fleet#begin}"
+begin() { # workers offer devices that are not there
+  case $1 in
+    worker-*) start "$1" "$node" worker --name "$1" --emulate gpu=4 $(tls "$1") ;;
+    *) of_fleet "$1" ;;
+  esac
+}
+trap end_all EXIT
+
+prepare && begin_all || exit 1
+"$node" apply "$here" $(tls client) || exit 1
+answers /v2/models/crossing/ready 1 && answers /v2/models/crossing/ready 2 || exit 1
+feed() { "$node" feed crossing --gateway "$gateways" --json $(tls client) "$@"; }
+feed --streams 40 --duration "${seconds}s" >"$work/forty.json" 2>"$work/forty.log" &
+forty=$!
+sleep 10
+feed --streams 12 --duration 10s >"$work/more.json" 2>"$work/more.log"
+victims=(worker-1 gateway-1 dispatcher-1 worker-2 gateway-2 dispatcher-2)
+for ((n = 0; ; n++)); do
+  sleep 18
+  kill -0 $forty 2>/dev/null || break
+  name=${victims[n % ${#victims[@]}]}
+  echo "$(date +%s.%N) $name" >>"$work/kills"
+  echo "$(date +%T) kill -9 $name"
+  end "$name"
+  sleep 2
+  begin "$name"
+done
+wait $forty
+python3 - "$work" "${STRICT:-no}" <<'PY'
+import datetime, json, sys
+work, strict = sys.argv[1], sys.argv[2] == "yes"
+feed = json.load(open(work + "/forty.json"))["feeds"][0]
+more = json.load(open(work + "/more.json"))["feeds"][0]
+began = datetime.datetime.fromisoformat(feed["began"][:26].rstrip("Z") + "+00:00").timestamp()
+kills = [float(line.split()[0]) - began for line in open(work + "/kills")]
+faults = []
+streams = feed["streams"]
+for s in streams:
+    if s["sent"] != s["in_time"] + s["late"] + s["dropped"] + s["failed"]:
+        faults.append(f"{s['name']}: {s['sent']} sent, and other than one outcome each")
+    if s["refused"]:
+        faults.append(f"{s['name']} was refused")
+untyped = [c for c in feed.get("reasons") or {} if c not in ("overloaded", "deadline", "unavailable", "canceled")]
+if untyped:
+    faults.append(f"errors of {untyped}")
+if more["refused_streams"] != 12:
+    faults.append(f"{12 - more['refused_streams']} cameras more than planned were let in")
+def share(s, excepted):
+    missed = [m for m in s.get("missed_at_s") or [] if not (excepted and any(0 <= m - k <= 1 for k in kills))]
+    return 1 - len(missed) / max(1, s["sent"] + s["unsent"])
+total = {k: sum(s[k] for s in streams) for k in ("sent", "in_time", "late", "dropped", "failed", "unsent")}
+print(f"{len(kills)} kills; " + ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in total.items()) + f"; latency {feed['latency_ms']}")
+for excepted in (False, True):
+    all = sorted(share(s, excepted) for s in streams)
+    print(("without frames due within a second after a kill" if excepted else "of all frames") + f": worst camera {all[0]:.4f}, median {all[len(all) // 2]:.4f} in time")
+print("reasons:", json.dumps(feed.get("reasons"), indent=1))
+if strict and min(share(s, True) for s in streams) < 0.99:
+    faults.append("a camera had less than 0.99 in time")
+print("\n".join(faults) if faults else "as it should be")
+sys.exit(bool(faults))
+PY
