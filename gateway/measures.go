@@ -236,6 +236,16 @@ func (g *Gateway) AllStreams() map[string]admission.StreamShares {
 	return all
 }
 
+// StreamLines are the streams of a pipeline that are open at this gateway and attain least, so many at
+// the most.
+func (g *Gateway) StreamLines(name string, most int) []admission.StreamLine {
+	p := g.pipeline(name)
+	if p == nil {
+		return nil
+	}
+	return p.streams.lines(most)
+}
+
 // Streams tells of the streams of a pipeline that are open at this gateway; false where it has none.
 func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	p := g.pipeline(name)

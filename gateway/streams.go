@@ -268,11 +268,25 @@ func (s *streams) answer(name string) {
 	s.of.Answer(name)
 }
 
+// lines are those streams that attain least.
+func (s *streams) lines(most int) []admission.StreamLine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.of.Lines(most)
+	for i := range all {
+		all[i].Name = called(all[i].Name)
+	}
+	return all
+}
+
+// called is how its caller calls a stream.
+func called(name string) string { return name[strings.LastIndexByte(name, 0)+1:] }
+
 // shares are what the streams attain.
 func (s *streams) shares(r *admission.StreamRules) admission.StreamShares {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.of.Shares(r)
-	all.WorstName = all.WorstName[strings.LastIndexByte(all.WorstName, 0)+1:]
+	all.WorstName = called(all.WorstName)
 	return all
 }

@@ -26,6 +26,8 @@ type servicePage struct {
 	Graph     template.HTML
 	Modules   []moduleView
 	Promises  []promise
+	Streams   []streamView
+	More      int // streams that are open beside those
 	Slots     []slotView
 	Decisions []decisionView
 	Plan      string // as explain prints it
@@ -51,6 +53,16 @@ type promise struct {
 	What, Planned, Measured string
 	Broken                  bool
 }
+
+// streamView is a stream that is open.
+type streamView struct {
+	Name, InTime string
+	Broken       bool
+	Over         template.HTML
+}
+
+// mostStreams is how many streams a page lists.
+const mostStreams = 50
 
 type slotView struct {
 	Module, Device, Engine, Batch, Planned, Measured string
@@ -89,6 +101,15 @@ func (c *Console) service(s snapshot, status workflows.Status) servicePage {
 		if declared, ok := c.options.Source.Pipeline(status.Name); ok {
 			page.Graph = drawGraph(declared, page.Modules)
 		}
+	}
+	if read := c.options.Source.Streams; read != nil && m.Streams != nil {
+		for _, line := range read(status.Name, mostStreams) {
+			page.Streams = append(page.Streams, streamView{
+				Name: line.Name, InTime: quantity.Percent(line.Attainment), Broken: line.Attainment < pipelines.DefaultAttainment,
+				Over: spark(line.Recent, 1, "share in time of "+line.Name),
+			})
+		}
+		page.More = max(0, m.Streams.Open-len(page.Streams))
 	}
 	if m.Function != nil && status.Plan != nil && status.Plan.Function != nil {
 		page.Calls = m.Function.Describe(*status.Plan.Function)

@@ -9,6 +9,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/workflows"
 )
 
@@ -22,6 +23,10 @@ type Source struct {
 
 	// Measures is what this gateway saw lately of every service that it serves.
 	Measures func() []autoscale.Measures
+
+	// Streams are those of a pipeline that are open at this gateway and attain least, so many at the
+	// most; nil where none of any is told of.
+	Streams func(name string, most int) []admission.StreamLine
 
 	// Pipeline is the declaration that serves under a name.
 	Pipeline func(name string) (pipelines.Pipeline, bool)

@@ -1,10 +1,13 @@
 package console
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
@@ -18,4 +21,21 @@ func TestStreamsBesideWhatWasPlanned(t *testing.T) {
 		{What: "streams that are open", Planned: "4", Measured: "3"},
 		{What: "frames in time, of the worst stream", Planned: "99 %", Measured: `90 %, "camera 7"; of the median 100 %`, Broken: true},
 	}, all[none:])
+}
+
+// The streams that attain least are listed, each with what it attained lately.
+func TestStreamsAreListed(t *testing.T) {
+	o := new(source).options()
+	o.Source.Measures = func() []autoscale.Measures {
+		m := measured()
+		m.Streams = &admission.StreamShares{Open: 60, Most: 60, Worst: 0.9, WorstName: "<camera>", Median: 1}
+		return []autoscale.Measures{m}
+	}
+	o.Source.Streams = func(name string, most int) []admission.StreamLine {
+		assert.Equal(t, "traffic", name)
+		return slices.Repeat([]admission.StreamLine{{Name: "<camera>", Attainment: 0.9, Recent: []float64{1, 0.5, 1}}}, most)
+	}
+	body := get(New(t.Context(), o), "/console/services/traffic").Body.String()
+	assert.Equal(t, mostStreams, strings.Count(body, `<li class="broken"><span class="name">&lt;camera&gt;</span> <span class="n">90 %</span> <svg class="spark"`))
+	assert.Contains(t, body, "and 10 more, of which each attains no less")
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,6 +54,7 @@ type stream struct {
 	kept   any  // see Kept
 	frames int64
 	inTime int64
+	recent recent
 
 	looks int  // at when frames come, since it was told when to send
 	late  Time // the least after its phase of those
@@ -89,6 +91,7 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 	if of.ended {
 		s.soonest = min(s.soonest, of.next)
 	}
+	of.recent.frame()
 	if of.frames++; of.frames > remembered {
 		of.frames, of.inTime = of.frames/2, of.inTime/2
 	}
@@ -234,7 +237,53 @@ func (s *Streams) Kept(name string) *any { return &s.open[name].kept }
 func (s *Streams) Answer(name string) {
 	if of := s.open[name]; of != nil {
 		of.inTime++
+		of.recent.inTime++
 	}
+}
+
+// recent is what a stream lately attained.
+type recent struct {
+	frames, inTime int       // since the last of the shares
+	shares         []float64 // of so many frames each, the latest last
+}
+
+const mostRecent = 120
+
+// frame notes one that comes, after those before were counted.
+func (r *recent) frame() {
+	if r.frames == looking {
+		if len(r.shares) == mostRecent {
+			r.shares = r.shares[:copy(r.shares, r.shares[1:])]
+		}
+		r.shares = append(r.shares, min(1, float64(r.inTime)/looking)) // one may be answered after the next came
+		r.frames, r.inTime = 0, 0
+	}
+	r.frames++
+}
+
+// StreamLine is one stream that is open, and what it attains.
+type StreamLine struct {
+	Name       string
+	Attainment float64   // of its last thousand frames or so
+	Recent     []float64 // of sixteen frames each, the latest last
+}
+
+// Lines are the streams that are open, those that attain least first, so many at the most.
+func (s *Streams) Lines(most int) []StreamLine {
+	all := make([]StreamLine, 0, len(s.open))
+	for name, of := range s.open {
+		if of.frames > 0 {
+			all = append(all, StreamLine{name, float64(of.inTime) / float64(of.frames), of.recent.shares})
+		}
+	}
+	slices.SortFunc(all, func(a, b StreamLine) int {
+		return cmp.Or(cmp.Compare(a.Attainment, b.Attainment), cmp.Compare(a.Name, b.Name))
+	})
+	all = all[:min(most, len(all))]
+	for i := range all {
+		all[i].Recent = slices.Clone(all[i].Recent)
+	}
+	return all
 }
 
 // StreamShares are what the streams that are open attain: which share of a stream's frames was

@@ -194,3 +194,24 @@ func TestWhatGoesInIsCovered(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatStreamsLatelyAttained(t *testing.T) {
+	r := StreamRules{pipelines.Stream{Rate: 10}, 2}
+	var s Streams
+	for _, name := range []string{"a", "b"} {
+		s.Open(0, &r, name)
+		for n := range looking * (mostRecent + 2) {
+			s.Arrive(Time(n)*100*ms, &r, StreamFrame{Stream: name, Frame: n})
+			if name == "a" || n%2 == 0 {
+				s.Answer(name)
+			}
+		}
+	}
+	lines := s.Lines(5)
+	assert.Equal(t, []string{"b", "a"}, []string{lines[0].Name, lines[1].Name})
+	assert.Len(t, lines[0].Recent, mostRecent)
+	assert.InDelta(t, 0.5, lines[0].Recent[mostRecent-1], 0)
+	assert.InDelta(t, 1, lines[1].Recent[0], 0)
+	assert.InDelta(t, 0.5, lines[0].Attainment, 0.01)
+	assert.Len(t, s.Lines(1), 1)
+}
