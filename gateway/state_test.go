@@ -208,7 +208,9 @@ func stateBesideKills(t *testing.T, rng *rand.Rand) {
 		var under sync.WaitGroup
 		for i := range 30 {
 			for s := range streams {
+				mu.Lock()
 				patience, late := time.Duration(30+rng.IntN(200))*ms, time.Duration(rng.IntN(40))*ms
+				mu.Unlock()
 				under.Go(func() {
 					time.Sleep(late)
 					ctx, cancel := context.WithTimeout(context.Background(), patience)
