@@ -179,6 +179,7 @@ func holdingBack(ctx context.Context, e *Env) (out Result, err error) {
 		return 100 * float64(n) / float64(max(1, len(gains)))
 	}
 	out.Note("Of %d drawn cases of part d, where the work-conserving policy drops by the window, deferred is above 0.95 of it in %.0f %%, above 1.5 in %.0f %% (the paper: nearly all, more than 10 %%) and at most at %.3g times.", len(gains), share(0.95), share(1.5), slices.Max(append(gains, 0)))
+	out.Note("Parts a to c have %g devices for each network.", each)
 	out.Note("The paper's gains for the mixture are 34 to 89 %%, for DenseNet121 at 30 ms 14 to 152 %%.")
 	return out, nil
 }
@@ -330,7 +331,9 @@ func microbenchmark(quick bool, each float64) []DispatchSetting {
 	for _, of := range []struct{ part, name string }{{"b", "DenseNet121"}, {"c", "BERT"}} {
 		for _, slo := range []float64{30, 50} {
 			for _, shape := range []float64{0.1, 0.3, 1} {
-				list = append(list, home(of.part, of.name, 16, each, slo, shape))
+				one := home(of.part, of.name, 16, each, slo, shape)
+				one.Name = fmt.Sprintf("16 %s, SLO %g ms, gamma %g", of.name, slo, shape)
+				list = append(list, one)
 			}
 		}
 	}

@@ -45,9 +45,10 @@ type Explanation struct {
 	Gaps []Gap  `json:"gaps"`
 }
 
-// Explain makes the figure on our terms, under each of its assumptions, under each two of
-// them and as the paper, and finds for each number that is far from the printed one the
-// fewest assumptions that meet it, or those that come nearest.
+// Explain makes the figure on our terms, under each of its assumptions, as the paper, and,
+// where a number is far under all of these, under each two assumptions. It finds for each
+// number that is far from the printed one the fewest of these assumptions that meet it, or
+// those that come nearest.
 func (f *Figure) Explain(ctx context.Context, e *Env) (Explanation, error) {
 	var names, held, untried []string
 	for _, a := range AssumptionsOf(f.ID) {
@@ -60,39 +61,58 @@ func (f *Figure) Explain(ctx context.Context, e *Env) (Explanation, error) {
 			held = append(held, a.Name)
 		}
 	}
-	sets := [][]string{nil}
-	for _, one := range names {
-		sets = append(sets, []string{one})
-	}
-	alone := len(sets)
-	for i, one := range names {
-		for _, other := range names[i+1:] {
-			sets = append(sets, []string{one, other})
-		}
-	}
-	if len(names) > 0 {
-		sets = append(sets, held)
-	}
-	runs := make([]map[string]Row, len(sets))
-	out := Explanation{ID: f.ID}
+	var sets [][]string
+	var runs []map[string]Row
 	var order []Row
-	for i, set := range sets {
+	var err error
+	play := func(set ...string) {
+		if err != nil {
+			return
+		}
 		env := *e
 		env.Assumed = set
-		r, err := f.Run(ctx, &env)
-		if err != nil {
-			return out, err
+		var r Result
+		if r, err = f.Run(ctx, &env); err != nil {
+			return
 		}
-		runs[i] = map[string]Row{}
+		rows := map[string]Row{}
 		for _, row := range r.Rows {
-			runs[i][row.key()] = row
+			rows[row.key()] = row
 		}
-		if i == 0 {
+		if sets, runs = append(sets, set), append(runs, rows); len(runs) == 1 {
 			order = r.Rows
 		}
 	}
+	out := Explanation{ID: f.ID}
+	play()
+	for _, one := range names {
+		play(one)
+	}
+	alone := len(runs)
+	if len(names) > 0 {
+		play(held...)
+	}
+	if err != nil {
+		return out, err
+	}
+	asPaper := runs[len(runs)-1]
+	// Two at a time are tried for what neither one nor all of the profile meet.
+	open := slices.ContainsFunc(order, func(row Row) bool {
+		far := func(r map[string]Row) bool { other, ok := r[row.key()]; return ok && other.far() }
+		return !slices.ContainsFunc(runs, func(r map[string]Row) bool { return !far(r) })
+	})
+	for i, one := range names {
+		for _, other := range names[i+1:] {
+			if open {
+				play(one, other)
+			}
+		}
+	}
+	if err != nil {
+		return out, err
+	}
 	for _, row := range order {
-		last, ok := runs[len(runs)-1][row.key()]
+		last, ok := asPaper[row.key()]
 		if row.Paper == nil || !row.far() && (!ok || !last.far()) {
 			continue
 		}

@@ -48,8 +48,8 @@ Behind several stands a table of how long each took, and how far it is from the 
 What the papers leave open, or their systems did otherwise than ours, are named assumptions.
 --as plays the papers' figures as the papers did as far as that is known, as the
 authors' programs do, or with every system on our terms; --explain tries the
-assumptions one by one and two by two, and prints which of them close the gap where a
-number is far from the printed one.
+assumptions one by one, all of the paper's, and two by two where neither meets what is
+printed, and says which of them close the gap where a number is far from the printed one.
 
 The same is drawn at random everywhere, so what is planned or simulated can be
 repeated to the digit; times are this machine's. They are processor time where the
