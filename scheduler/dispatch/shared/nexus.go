@@ -138,13 +138,12 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 	c.Meter.Hit(p.Now)
 	best, f := c.Sessions[0], p.frontend()
 	for _, i := range c.Sessions {
-		s := &p.Sessions[i]
-		s.Credits[f] += s.Share / c.Share
-		if s.Credits[f] > p.Sessions[best].Credits[f] {
+		credit := p.credit(i, f)
+		if *credit += p.Sessions[i].Share / c.Share; *credit > *p.credit(best, f) {
 			best = i
 		}
 	}
-	p.Sessions[best].Credits[f]--
+	*p.credit(best, f)--
 	if r.Deadline == 0 {
 		r.Deadline = r.Arrival + c.SLO
 	}
@@ -159,22 +158,26 @@ func (p *nexus) arrive(r dispatch.Request, out []dispatch.Action) []dispatch.Act
 
 // frontend draws the one that the next request comes to.
 func (p *nexus) frontend() int {
-	if p.Frontends == 1 {
+	if p.Frontends <= 1 {
 		return 0
 	}
 	p.Came++
 	return int(scatter(p.Came) % uint64(p.Frontends))
 }
 
-// credits begin at zero with one frontend, and anywhere with several.
-func (p *nexus) credits(session int) []float64 {
-	list := make([]float64, p.Frontends)
-	for f := range list {
-		if p.Frontends > 1 {
-			list[f] = float64(scatter(uint64(session*p.Frontends+f))>>11)/(1<<53) - 0.5
+// credit is what a session has with a frontend. It begins at zero with one frontend, and
+// anywhere with several.
+func (p *nexus) credit(session int32, frontend int) *float64 {
+	s := &p.Sessions[session]
+	if s.Credits == nil {
+		s.Credits = make([]float64, max(1, p.Frontends))
+		for f := range s.Credits {
+			if p.Frontends > 1 {
+				s.Credits[f] = float64(scatter(uint64(int(session)*p.Frontends+f))>>11)/(1<<53) - 0.5
+			}
 		}
 	}
-	return list
+	return &s.Credits[frontend]
 }
 
 // scatter is SplitMix64, a draw by number.
@@ -453,7 +456,7 @@ func (p *nexus) addSession(id dispatch.ExecutorID, x piece) {
 	m.Target = max(1, x.batch)
 	p.Models = append(p.Models, m)
 	p.Lines = append(p.Lines, line{})
-	p.Sessions = append(p.Sessions, session{Class: x.class, Executor: id, Share: x.rate, Credits: p.credits(int(i))})
+	p.Sessions = append(p.Sessions, session{Class: x.class, Executor: id, Share: x.rate})
 	c.Sessions = append(c.Sessions, i)
 	if id != nobody {
 		p.Cycles[id].Sessions = append(p.Cycles[id].Sessions, i)
