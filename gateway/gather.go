@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -324,4 +325,79 @@ func pick(from []wire.Tensor, at []int) []wire.Tensor {
 		out[j] = from[i]
 	}
 	return out
+}
+
+// loop is state in the signature of an executor.
+type loop struct {
+	in, out int // places among inputs and outputs
+	port    pipelines.Port
+}
+
+// loopsOf are those of a signature; err where an output is missing.
+func loopsOf(n *Node, s *pipelines.Signature) (all []loop, err *wire.Error) {
+	for i, p := range s.Inputs {
+		if p.Loop == "" {
+			continue
+		}
+		out := slices.IndexFunc(s.Outputs, func(o pipelines.Port) bool { return o.Name == p.Loop })
+		if out < 0 {
+			return nil, wire.Errorf(wire.CodeInternal, n.Name, "its executor has no output %q, which is to go back to input %q", p.Loop, p.Name)
+		}
+		all = append(all, loop{i, out, p})
+	}
+	switch {
+	case n.state && len(all) == 0:
+		err = wire.Errorf(wire.CodeInternal, n.Name, "its executor keeps no state")
+	case !n.state && len(all) > 0:
+		err = wire.Errorf(wire.CodeInternal, n.Name, "its executor keeps state, and the module does not say so; set state = true")
+	}
+	return all, err
+}
+
+// stateful are the inputs of an executor with the state of the item's stream among them: zeros where
+// it begins.
+func (r *Route) stateful(it *Item) []wire.Tensor {
+	all := make([]wire.Tensor, len(r.in))
+	for j, i := range r.in {
+		if i >= 0 {
+			all[j] = it.Inputs[i]
+		}
+	}
+	it.fresh = false
+	for _, l := range r.loops {
+		at := slices.IndexFunc(it.state, func(t wire.NamedTensor) bool { return t.Name == l.port.Name && l.fits(&t.Tensor) })
+		if at < 0 {
+			all[l.in], it.fresh = wire.Zeros(l.port.Datatype, l.port.Shape), true
+			continue
+		}
+		all[l.in] = it.state[at].Tensor
+	}
+	return all
+}
+
+func (l *loop) fits(t *wire.Tensor) bool {
+	return t.Datatype == l.port.Datatype && wire.ShapeFits(l.port.Shape, t.Shape)
+}
+
+// keep takes the state out of an answer. It has memory of its own: that of an answer may be that of
+// a batch.
+func (r *Route) keep(it *Item, made []wire.Tensor) *wire.Error {
+	var left []wire.NamedTensor
+	var size int64
+	for _, l := range r.loops {
+		if l.out >= len(made) {
+			return wire.Errorf(wire.CodeInternal, it.Node.Name, "an answer has %d outputs; its executor promised more", len(made))
+		}
+		t := made[l.out]
+		if err := t.Validate(); err != nil || !l.fits(&t) {
+			return wire.Errorf(wire.CodeInternal, it.Node.Name, "output %q is %s %v, and cannot go back to input %q, which is %s %v", l.port.Loop, t.Datatype, t.Shape, l.port.Name, l.port.Datatype, l.port.Shape)
+		}
+		if size += int64(len(t.Data)); size > MaxState {
+			return wire.Errorf(wire.CodeInternal, it.Node.Name, "its state of this stream has %s, and at most %s are kept; let the module keep less", quantity.Bytes(size), quantity.Bytes(MaxState))
+		}
+		t.Data, t.Shape = slices.Clone(t.Data), slices.Clone(t.Shape)
+		left = append(left, wire.NamedTensor{Name: l.port.Name, Tensor: t})
+	}
+	it.left = left
+	return nil
 }

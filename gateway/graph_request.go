@@ -395,3 +395,70 @@ func (r *Request) LockUnlessOver() bool {
 
 // Unlock ends what LockUnlessOver has begun.
 func (r *Request) Unlock() { r.mu.Unlock() }
+
+// admit gives an item the state with which it runs; false where it waits for a frame before.
+func (f *frameTurn) admit(it *Item) bool {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	state, ok := f.of.turns.before(f.turn, it.Node.Name)
+	if !ok {
+		f.of.turns.hold(f.turn, it.Node.Name, it)
+		return false
+	}
+	it.begins(state)
+	return true
+}
+
+// answered notes what the module of an item left, and returns items of other frames that may go on.
+func (f *frameTurn) answered(it *Item) []*Item {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	return f.of.goOn(f.of.turns.answer(f.turn, it.Node.Name, moduleState{it.Node.Module.Identity, it.left}))
+}
+
+// end lets the next frames go on without this one.
+func (f *frameTurn) end() {
+	f.of.mu.Lock()
+	next := f.of.goOn(f.of.turns.end(f.turn))
+	f.of.mu.Unlock()
+	arrive(next)
+}
+
+// goOn gives items that were held their state. session.mu is held.
+func (s *session) goOn(held []heldItem) []*Item {
+	var all []*Item
+	for _, h := range held {
+		it := h.item.(*Item)
+		state, _ := s.turns.before(h.turn, h.module)
+		it.begins(state)
+		all = append(all, it)
+	}
+	return all
+}
+
+// begins gives an item the state of its stream, where its module is the one that left it.
+func (it *Item) begins(state moduleState) {
+	it.state = nil
+	if state.by == it.Node.Module.Identity {
+		it.state = state.of
+	}
+}
+
+// arrive queues items that were held. One whose request is over is dropped by the dispatcher.
+func arrive(items []*Item) {
+	for _, it := range items {
+		it.Of.Graph.queue.Arrive(&it.Item)
+	}
+}
+
+// fresh reports whether a module that keeps state began without. The request is over.
+func (r *Request) fresh() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for it := r.items; it != nil; it = it.next {
+		if it.fresh {
+			return true
+		}
+	}
+	return false
+}

@@ -59,14 +59,9 @@ func playTurns(t *testing.T, rng *rand.Rand) {
 	var frames []*frame
 	want := map[string]string{} // by module: the chain of what it has answered
 	answers := map[string][]int{}
-	text := func(state []wire.NamedTensor) string {
-		if len(state) == 0 {
-			return ""
-		}
-		return state[0].Name
-	}
+	text := func(state moduleState) string { return state.by }
 	number := map[*frame]int{}
-	begins := func(f *frame, state []wire.NamedTensor) {
+	begins := func(f *frame, state moduleState) {
 		m := modules[f.at]
 		require.Equal(t, want[m], text(state), "frame %d at module %s", number[f], m)
 		for _, other := range frames {
@@ -106,7 +101,7 @@ func playTurns(t *testing.T, rng *rand.Rand) {
 					late := f.runs
 					end(f)
 					if late { // its answer comes all the same
-						require.Empty(t, s.answer(f.place, m, []wire.NamedTensor{{Name: "lost"}}))
+						require.Empty(t, s.answer(f.place, m, moduleState{by: "lost"}))
 					}
 				}
 			case !f.runs:
@@ -125,7 +120,7 @@ func playTurns(t *testing.T, rng *rand.Rand) {
 				answers[m] = append(answers[m], number[f])
 				f.runs = false
 				f.at++
-				goOn(s.answer(f.place, m, []wire.NamedTensor{{Name: want[m]}}))
+				goOn(s.answer(f.place, m, moduleState{by: want[m]}))
 				if f.at == len(modules) {
 					end(f)
 				}
@@ -288,6 +283,50 @@ func TestStateBeginsAndEndsWithAStream(t *testing.T) {
 	})
 }
 
+// A stream begins where its first frame is dropped, and ends where its last one is.
+func TestStateBeginsWhereTheFirstFrameIsDropped(t *testing.T) {
+	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 10, Count: 2}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		dropped := func(f wire.Frame) {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(99, 0), Frame: f})
+			require.ErrorIs(t, err, wire.ErrOverloaded)
+			time.Sleep(200 * ms)
+		}
+		fast := func(n float32, f wire.Frame) {
+			t.Helper()
+			r, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(n, 0), Frame: f})
+			require.NoError(t, err)
+			require.Equal(t, []float32{n, after(0, n)}, floats(r.Outputs[0].Tensor))
+			require.True(t, r.Fresh)
+		}
+		fast(1, wire.Frame{Stream: "a", First: true})
+		dropped(wire.Frame{Stream: "a", First: true})
+		fast(2, wire.Frame{Stream: "a"})
+		dropped(wire.Frame{Stream: "a", Last: true})
+		fast(3, wire.Frame{Stream: "a"})
+	})
+}
+
+// Modules of one network keep state of their own.
+func TestModulesOfOneNetworkKeepTheirOwnState(t *testing.T) {
+	var s session
+	module := &Module{Identity: "one network"}
+	item := func(name string) *Item { return &Item{Node: &Node{Name: name, Module: module, state: true}} }
+	left, right := item("left"), item("right")
+	f := s.enters()
+	require.True(t, f.admit(left))
+	require.True(t, f.admit(right))
+	left.left, right.left = []wire.NamedTensor{{Name: "l"}}, []wire.NamedTensor{{Name: "r"}}
+	f.answered(left)
+	next := s.enters()
+	require.False(t, next.admit(item("right")), "the frame before is still there")
+	require.Len(t, f.answered(right), 1)
+	for _, it := range []*Item{left, right} {
+		again := item(it.Node.Name)
+		require.True(t, next.admit(again))
+		require.Equal(t, it.left, again.state)
+	}
+}
+
 // What a module may leave is bounded, and is what it takes; a frame that leaves something else fails, and changes
 // nothing.
 func TestStateThatCannotBeKept(t *testing.T) {
@@ -339,7 +378,7 @@ func TestStateMovesWithItsModule(t *testing.T) {
 			require.NoError(t, g.Install(context.Background(), d))
 		}
 		h := float32(0)
-		for n, generation := range []int{1, 1, 2, 2, 3, 3} {
+		for n, generation := range []int{1, 1, 2, 2, 3, 3, 4} {
 			switch n {
 			case 2: // other executors
 				install(deployment(p, 2, specs))
@@ -351,11 +390,14 @@ func TestStateMovesWithItsModule(t *testing.T) {
 				}
 				install(other)
 				h = 0
+			case 6: // the one before, which has missed two frames
+				install(deployment(p, 4, specs))
+				h = 0
 			}
 			h = after(h, float32(n))
 			y, fresh := askFrame(t, g, float32(n), wire.Frame{Stream: "a"})
 			require.Equal(t, []float32{float32(n), h}, y, "generation %d", generation)
-			require.Equal(t, n == 0 || n == 4, fresh)
+			require.Equal(t, n == 0 || n >= 4 && n%2 == 0, fresh)
 		}
 	})
 }

@@ -81,8 +81,12 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	if v == admission.StreamRefused {
 		e.known = !s.of.Refuse(now, f.rules, e.stream)
 	}
-	if v == admission.StreamEnters && f.gr.hasState() {
-		e.turn = s.turn(e.stream, f.First, last)
+	var of *session
+	if v != admission.StreamRefused && f.gr.hasState() {
+		of = s.session(e.stream, f.First, last)
+	}
+	if v == admission.StreamEnters && of != nil {
+		e.turn = of.enters()
 	}
 	s.mu.Unlock()
 	if last {
@@ -122,8 +126,8 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		s.of.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
 	case s.of.Release(now, f.rules, e.stream, frame):
-		if f.gr.hasState() {
-			e.turn = s.turn(e.stream, f.First, last)
+		if of != nil {
+			e.turn = of.enters()
 		}
 		return e, nil
 	case s.places[e.stream] != place:
@@ -242,18 +246,23 @@ func noPlace(p admission.Place) *wire.Error {
 	return wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", p.Planned)
 }
 
-// turn takes that of a frame that goes in. Nothing of a stream goes over to another of its name that
-// begins. streams.mu is held.
-func (s *streams) turn(name string, first, last bool) *frameTurn {
+// session is that of a frame which comes, whether it goes in or is dropped. Nothing of a stream goes over
+// to another of its name that begins. streams.mu is held.
+func (s *streams) session(name string, first, last bool) *session {
 	kept := s.of.Kept(name)
 	if *kept == nil || first {
 		*kept = new(session)
 	}
-	f := (*kept).(*session).enters()
+	of := (*kept).(*session)
 	if last {
 		*kept = nil
 	}
-	return f
+	return of
+}
+
+// hasState reports whether modules keep state between frames.
+func (gr *deployed) hasState() bool {
+	return slices.ContainsFunc(gr.Nodes, func(n *Node) bool { return n.state })
 }
 
 // tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.

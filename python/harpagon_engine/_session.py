@@ -9,9 +9,6 @@ from typing import Any, Dict
 #: The tensor in which sessions come and go.
 NAME = "harpagon_session"
 
-#: Bytes that a session may have, as it travels: JSON, with arrays and bytes in base64.
-MOST = 1 << 20
-
 #: How arrays and bytes are told from objects.
 ARRAY, BYTES = "__array__", "__bytes__"
 
@@ -20,17 +17,29 @@ class Session(Dict[str, Any]):
     """Names with what is kept under them: None, booleans, numbers, texts, lists and dictionaries of these,
     bytes, and numpy arrays of numbers. It is empty with the first frame of a stream, goes back with the answer
     of each frame, and comes with the next, in whatever process computes that: keep everything here, and nothing of
-    a stream elsewhere. A frame that fails leaves it as it was."""
+    a stream elsewhere. Keys are texts. As it travels, in JSON with arrays and bytes in base64, it may have 1 MiB;
+    a frame that leaves more fails. A frame that fails leaves it as it was."""
 
     @classmethod
     def read(cls, text: str) -> Session:
         return cls(json.loads(text, object_hook=_read) if text else {})
 
     def text(self) -> str:
-        text = json.dumps(self, default=_write, separators=(",", ":"))
-        if len(text) > MOST:
-            raise ValueError("the session of a stream has %d bytes, and at most %d are kept; keep less" % (len(text), MOST))
-        return text
+        _check(self)
+        return json.dumps(self, default=_write, separators=(",", ":"))
+
+
+def _check(value: Any) -> None:
+    """JSON would turn other keys into texts, which nobody finds again."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError("a session keeps what it has by texts, and %r is no text; write str(...)" % (key,))
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return
+    for of in value:
+        _check(of)
 
 
 def _write(value: Any) -> Any:
