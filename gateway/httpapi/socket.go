@@ -19,7 +19,7 @@ import (
 )
 
 // socketAhead is how many requests of a WebSocket may be under way or not read by their client; no
-// more are read meanwhile, so that it waits, too.
+// more than one is read meanwhile, so that it waits, too.
 const socketAhead = 16
 
 // socketMemory is what a WebSocket takes beside what its messages do: its buffers and two stacks.
@@ -84,11 +84,13 @@ func (k *socket) serve(r *http.Request) {
 				under <- struct{}{}
 			}
 			_ = k.conn.Close(websocket.StatusGoingAway, "this gateway is stopping; go on at another")
+			for range socketAhead {
+				<-under
+			}
 		})()
 	}
 	var before chan struct{}
 	for {
-		under <- struct{}{}
 		held := k.of.options.Bytes.Begin(k.model)
 		call, err := k.read(ctx, &held)
 		var e *wire.Error
@@ -96,6 +98,7 @@ func (k *socket) serve(r *http.Request) {
 			held.Release()
 			break
 		}
+		under <- struct{}{}
 		done, begun := make(chan socketAnswer, 1), make(chan struct{})
 		answers <- done
 		go func(before chan struct{}) {
