@@ -165,8 +165,13 @@ func (g *Gap) Describe() string {
 	n := quantity.Number
 	text := fmt.Sprintf("%s: %s is printed; %s on our terms, %s as the paper. ", what, n(g.Paper), n(g.Ours), n(g.AsPaper))
 	switch {
-	case g.Best != nil && len(g.Best.Assumed) == 0 || g.Best == nil && g.met(g.Ours):
+	case g.met(g.Ours):
 		text += "It is met on our terms"
+		for _, t := range g.Alone {
+			if !g.met(t.Ours) {
+				text += fmt.Sprintf("; %s gives %s", strings.Join(t.Assumed, " and "), n(t.Ours))
+			}
+		}
 	case g.Best != nil && g.met(g.Best.Ours) && g.met(g.AsPaper):
 		text += fmt.Sprintf("Met with %s: %s", strings.Join(g.Best.Assumed, " and "), n(g.Best.Ours))
 	case g.Best != nil && g.met(g.Best.Ours):
@@ -182,7 +187,7 @@ func (g *Gap) Describe() string {
 	default:
 		text += "Open: nothing that could be tried is known"
 	}
-	if len(g.Untried) > 0 && (g.Best == nil || !g.met(g.Best.Ours)) {
+	if len(g.Untried) > 0 && !g.met(g.Ours) && (g.Best == nil || !g.met(g.Best.Ours)) {
 		text += "; not tried, because it cannot be here: " + strings.Join(g.Untried, ", ")
 	}
 	return text + "."
@@ -284,7 +289,7 @@ func (r *Result) Unexplained() (list []Row) {
 func (r *Result) Sentences() []string {
 	list := slices.Clone(r.Notes)
 	if len(r.Held) > 0 {
-		list = append(list, "Assumed: "+strings.Join(r.Held, ", ")+".")
+		list = append(list, assumed+strings.Join(r.Held, ", ")+".")
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -300,4 +305,25 @@ func (r *Result) Sentences() []string {
 	return list
 }
 
-const notPrinted = "Not as printed: "
+const (
+	notPrinted = "Not as printed: "
+	assumed    = "Assumed: "
+)
+
+// Recall is what a figure found when it was made before: its rows, sentences and assumptions,
+// with what is known of its gaps by now.
+func (f *Figure) Recall(rows []Row, sentences, held []string) (Result, error) {
+	r := Result{Rows: rows, Held: held}
+	for _, s := range sentences {
+		if !strings.HasPrefix(s, notPrinted) && !strings.HasPrefix(s, assumed) {
+			r.Notes = append(r.Notes, s)
+		}
+	}
+	known, err := Known()
+	for _, x := range known {
+		if x.ID == f.ID {
+			r.Gaps = x.Gaps
+		}
+	}
+	return r, err
+}

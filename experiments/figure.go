@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -226,6 +227,27 @@ func (s Setting) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte('}')
 	return []byte(b.String()), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *Setting) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	*s = nil
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		v := Value{Name: fmt.Sprint(name)}
+		if err := d.Decode(&v.Of); err != nil {
+			return err
+		}
+		*s = append(*s, v)
+	}
+	return nil
 }
 
 // Picture says how rows of one metric are drawn: a panel for each value of

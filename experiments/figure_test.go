@@ -1,6 +1,7 @@
 package experiments_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,8 +80,10 @@ func TestDescribeGap(t *testing.T) {
 		"s, m: 2 is printed; 1 on our terms, 1.9 as the paper. Open: a gives 1.1; not tried, because it cannot be here: c.": {
 			Alone: []experiments.Trial{trial(1.1, "a")}, Untried: []string{"c"}},
 		"s, m: 2 is printed; 1 on our terms, 1.9 as the paper. Open: nothing that could be tried is known.": {},
+		"s, m: 2 is printed; 2.1 on our terms, 1.9 as the paper. It is met on our terms; b gives 1.1.": {
+			Ours: 2.1, Alone: []experiments.Trial{trial(2, "a"), trial(1.1, "b")}, Best: &met},
 	} {
-		g.System, g.Metric, g.Paper, g.Ours, g.AsPaper = "s", "m", 2, 1, 1.9
+		g.System, g.Metric, g.Paper, g.Ours, g.AsPaper = "s", "m", 2, cmp.Or(g.Ours, 1), 1.9
 		assert.Equal(t, want, g.Describe())
 	}
 }

@@ -2,7 +2,7 @@
 
 pipeline "caption" {
   slo      = "100ms"
-  rate     = 4000 # requests per second
+  rate     = 8000 # requests per second
   arrivals = "even"
 
   input "clip" {

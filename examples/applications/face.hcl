@@ -2,7 +2,7 @@
 
 pipeline "face" {
   slo      = "200ms"
-  rate     = 300 # requests per second
+  rate     = 700 # requests per second
   arrivals = "even"
 
   input "picture" {

@@ -2,7 +2,7 @@
 
 pipeline "pose" {
   slo      = "200ms"
-  rate     = 150 # requests per second
+  rate     = 600 # requests per second
   arrivals = "even"
 
   input "picture" {

@@ -2,7 +2,7 @@
 
 pipeline "traffic" {
   slo      = "100ms"
-  rate     = 1000 # requests per second
+  rate     = 2000 # requests per second
   arrivals = "even"
 
   input "picture" {

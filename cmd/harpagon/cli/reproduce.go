@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type reproduceFlags struct {
 	list, full, all    bool
 	asJSON, asMarkdown bool
 	out, plot, trace   string
+	from               string
 	metrics            []string
 	as                 string
 	explain            bool
@@ -60,7 +62,8 @@ system tells it, so that other work hardly matters.`,
   harpagon reproduce harpagon/figure6 --as ours
   harpagon reproduce harpagon/figure6 --explain
   harpagon reproduce harpagon piccolo --markdown > papers.md
-  harpagon reproduce --all --json
+  harpagon reproduce --all --json > all.json
+  harpagon reproduce symphony --from all.json --markdown
   harpagon reproduce harmonybatch/traces --trace invocations_per_function_md.anon.d01.csv`,
 		ValidArgsFunction: func(_ *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return slices.DeleteFunc(figureIDs(all), func(id string) bool {
@@ -79,6 +82,7 @@ system tells it, so that other work hardly matters.`,
 	flags.StringArrayVar(&f.metrics, "metric", nil, "print only this `metric` of the figures that have it, such as \"goodput\"; may be repeated. --out and --plot keep all")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
 	flags.StringVar(&f.plot, "plot", "", "draw each figure that can be drawn to `folder`: ID.svg")
+	flags.StringVar(&f.from, "from", "", "a `file` that --json wrote: show what it has, and make only figures that it lacks")
 	flags.StringVar(&f.trace, "trace", "", "for harmonybatch/traces: a `file` of requests a minute, as the Azure Functions trace has them, in place of drawn ones")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.asJSON && f.asMarkdown {
@@ -216,6 +220,10 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 	if e.Assumed, err = experiments.Assume(f.as); err != nil {
 		return fmt.Errorf("--as: %w", err)
 	}
+	recorded, err := f.recorded()
+	if err != nil {
+		return err
+	}
 	made, began := []figureJSON{}, d.now()
 	var lines []experiments.Made
 	head := f.head(line)
@@ -224,7 +232,13 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
 		var r experiments.Result
 		start := d.now()
-		if r, err = one.Run(ctx, e); err != nil {
+		before := recorded[one.ID]
+		if before != nil {
+			r, err = one.Recall(before.Rows, before.Notes, before.Assumed)
+		} else {
+			r, err = one.Run(ctx, e)
+		}
+		if err != nil {
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("stopped; %d of %d figures are done", i, len(chosen))
 			} else {
@@ -233,6 +247,9 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 			break
 		}
 		took := d.now() - start
+		if before != nil {
+			took = time.Duration(before.Took * float64(time.Second))
+		}
 		lines = append(lines, experiments.Made{ID: one.ID, Took: took, Rows: r.Rows})
 		shown := r.Only(f.metrics)
 		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Took: took.Seconds(), Rows: shown.Rows, Notes: r.Sentences(), Assumed: r.Held})
@@ -268,6 +285,28 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		fmt.Fprint(d.Stdout, "## Assumptions\n\n", g.Markdown())
 	}
 	return err
+}
+
+// recorded are the figures of the file that --from names, by ID.
+func (f *reproduceFlags) recorded() (map[string]*figureJSON, error) {
+	if f.from == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(f.from)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	var file struct {
+		Figures []figureJSON `json:"figures"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("--from: %s is not what harpagon reproduce --json prints: %w", f.from, err)
+	}
+	all := map[string]*figureJSON{}
+	for i := range file.Figures {
+		all[file.Figures[i].ID] = &file.Figures[i]
+	}
+	return all, nil
 }
 
 // explainAll explains the gaps of the figures one after the other.
@@ -351,6 +390,9 @@ func (f *reproduceFlags) command(ids []string) string {
 	}
 	if f.as != experiments.AsPaper {
 		words = append(words, "--as", f.as)
+	}
+	if f.from != "" {
+		words = append(words, "--from", filepath.Base(f.from))
 	}
 	if f.trace != "" {
 		words = append(words, "--trace", filepath.Base(f.trace))

@@ -88,6 +88,24 @@ func TestReproduceForPrograms(t *testing.T) {
 	assert.Equal(t, 4, printed)
 }
 
+// TestReproduceFromAnEarlierRun shows the same, and makes what the file lacks.
+func TestReproduceFromAnEarlierRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "all.json")
+	for _, id := range []string{"symphony/table2", "harmonybatch/figure13", "harpagon/figure2"} {
+		made := run(t, "reproduce", id, "--json")
+		require.Equal(t, ExitOK, made.code, made.stderr)
+		require.NoError(t, os.WriteFile(file, []byte(made.stdout), 0o600))
+		again := run(t, "reproduce", id, "--from", file, "--json")
+		assert.Equal(t, made.stdout, again.stdout)
+		text := run(t, "reproduce", id, "--from", file)
+		assert.Equal(t, run(t, "reproduce", id).stdout, text.stdout)
+	}
+	got := run(t, "reproduce", "symphony/table2", "--from", file, "--json")
+	assert.Contains(t, got.stdout, "round robin", "it is not in the file")
+	got = run(t, "reproduce", "symphony/table2", "--from", "reproduce_test.go")
+	assert.Contains(t, got.stderr, "--from: reproduce_test.go is not what harpagon reproduce --json prints")
+}
+
 func TestReproduceToAFolder(t *testing.T) {
 	dir := t.TempDir()
 	got := run(t, "reproduce", "symphony/devices", "symphony/table2", "--out", dir)
