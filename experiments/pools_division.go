@@ -144,7 +144,7 @@ func division(ctx context.Context, e *Env) (out Result, err error) {
 	})
 	for i, n := range parts {
 		at := Set("parts", n)
-		out.Add(at, "kairos", goodput, "1/s", rates[i])
+		out.Add(at, "kairos", "goodput", "1/s", rates[i])
 		out.Add(at, "kairos", "of the whole pool's", "", rates[i]/rates[0])
 		if pace[i] > 0 {
 			out.Add(at, "kairos", "processor time of a query", "µs", pace[i])
