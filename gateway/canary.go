@@ -92,11 +92,12 @@ func (g *Gateway) Trials() map[string]rollout.Seen {
 
 // try runs a request at the generation that it is drawn for.
 func (g *Gateway) try(ctx context.Context, p *pipeline, c *canary, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
+	draw := func() rollout.To { return rollout.Draw(c.drawn.Add(1), c.update) }
 	to := rollout.Stable
 	if t := turnOf(ctx); t != nil {
-		to = t.of.draw(c)
+		to = t.of.draw(c, draw)
 	} else {
-		to = rollout.Draw(c.drawn.Add(1), c.update)
+		to = draw()
 	}
 	switch to {
 	case rollout.Canary:
@@ -171,18 +172,4 @@ func alike(a, b []wire.NamedTensor) bool {
 
 func near(a, b float64) bool {
 	return a == b || a != a && b != b || max(a, b)-min(a, b) <= nearly*max(1, max(a, -a), max(b, -b))
-}
-
-// draw is for which of two generations the stream is: all of its frames are for the same, since
-// each would miss what the other has seen. Nothing is sent to both.
-func (s *session) draw(c *canary) rollout.To {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tried != c {
-		s.tried, s.drawn = c, rollout.Draw(c.drawn.Add(1), c.update)
-	}
-	if s.drawn == rollout.Shadow {
-		return rollout.Stable
-	}
-	return s.drawn
 }

@@ -327,6 +327,9 @@ func pick(from []wire.Tensor, at []int) []wire.Tensor {
 	return out
 }
 
+// MaxState bounds what a module keeps of one stream, in bytes of its tensors.
+const MaxState = 1 << 20
+
 // loop is state in the signature of an executor.
 type loop struct {
 	in, out int // places among inputs and outputs

@@ -146,14 +146,14 @@ func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) 
 	} else {
 		launched, err = r.launch(r.flow.Complete(at, ready[:0]), it, items[:0])
 	}
-	var next []*Item
+	var next []admission.HeldItem[moduleState]
 	if it.Node.state && r.turn != nil && err == nil {
-		next = r.turn.answered(it)
+		next = r.turn.answer(it.Node.Name, it.leaves())
 	}
 	over := r.settle(it, err)
 	r.mu.Unlock()
 	r.proceed(launched, over)
-	arrive(next)
+	goOn(next)
 }
 
 // Starts notes the batch that begins with the item; nil where it is to wait again.
@@ -232,7 +232,7 @@ func (r *Request) proceed(items []*Item, over bool) {
 	}
 	for i, it := range items {
 		it.More = i+1 < len(items) && items[i+1].Index == it.Index
-		if it.Node.state && r.turn != nil && !r.turn.admit(it) {
+		if it.Node.state && r.turn != nil && !r.admit(it) {
 			continue
 		}
 		r.Graph.queue.Arrive(&it.Item)
@@ -396,59 +396,80 @@ func (r *Request) LockUnlessOver() bool {
 // Unlock ends what LockUnlessOver has begun.
 func (r *Request) Unlock() { r.mu.Unlock() }
 
-// admit gives an item the state with which it runs; false where it waits for a frame before.
-func (f *frameTurn) admit(it *Item) bool {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	state, ok := f.of.turns.before(f.turn, it.Node.Name)
-	if !ok {
-		f.of.turns.hold(f.turn, it.Node.Name, it)
-		return false
+// Step is the run of one module for one frame of a request, for traces. Of a step that
+// was not completed only Module and Begin are known.
+type Step struct {
+	Module    string
+	Begin     dispatch.Time // the end of what it waited for, or the arrival
+	Completed bool
+	Critical  bool              // on the request's critical path; see Stages
+	Batch     *dispatcher.Batch // that it ran in, where that is known
+	Size      int               // of that batch
+	Attempts  int               // how often it was queued anew after it may have reached an engine
+	dispatcher.Times
+}
+
+// Steps are what has run for a request that is over, and what was still to run, in the
+// order in which they became ready.
+func (r *Request) Steps() []Step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var steps []Step
+	critical := r.last
+	for it := r.items; it != nil; it = it.next {
+		s := Step{Module: it.Node.Name, Begin: r.Arrival, Completed: it.completed}
+		if it.cause != nil {
+			s.Begin = it.cause.Ended
+		}
+		if it.completed { // before that, its times belong to its station
+			s.Batch, s.Size, s.Attempts, s.Times = it.ran, int(it.Batch), int(it.Attempts), it.Times
+		}
+		steps = append(steps, s)
+		if it == critical {
+			steps[len(steps)-1].Critical, critical = true, it.cause
+		}
 	}
-	it.begins(state)
-	return true
+	slices.Reverse(steps)
+	return steps
 }
 
-// answered notes what the module of an item left, and returns items of other frames that may go on.
-func (f *frameTurn) answered(it *Item) []*Item {
-	f.of.mu.Lock()
-	defer f.of.mu.Unlock()
-	return f.of.goOn(f.of.turns.answer(f.turn, it.Node.Name, moduleState{it.Node.Module.Identity, it.left}))
-}
-
-// end lets the next frames go on without this one.
-func (f *frameTurn) end() {
-	f.of.mu.Lock()
-	next := f.of.goOn(f.of.turns.end(f.turn))
-	f.of.mu.Unlock()
-	arrive(next)
-}
-
-// goOn gives items that were held their state. session.mu is held.
-func (s *session) goOn(held []heldItem) []*Item {
-	var all []*Item
-	for _, h := range held {
-		it := h.item.(*Item)
-		state, _ := s.turns.before(h.turn, h.module)
-		it.begins(state)
-		all = append(all, it)
+// Stages says where the time of an answered request went. The critical path is
+// found backwards: from the item that completed the outputs to the one whose
+// end made it ready, and so on to the arrival. Each of its stages takes the
+// time since the end of the one before, the last also what follows; what is
+// neither queue nor wait nor compute is transfer. So the parts of the critical
+// stages add up to the time from arrival to now exactly.
+//
+// A stage off the path stands for its item that ended last, a critical stage
+// for the item on the path.
+func (r *Request) Stages(now dispatch.Time) []wire.Stage {
+	stages := make([]wire.Stage, 0, len(r.Graph.Nodes))
+	for i, n := range r.Graph.Nodes {
+		s := wire.Stage{Module: n.Name, Items: r.counts[i].items}
+		if it := r.counts[i].last; it != nil {
+			s.Batch = int(it.Batch)
+			account(&s, it, it.Ready, it.Ended)
+		}
+		stages = append(stages, s)
 	}
-	return all
+	end := now
+	for it := r.last; it != nil; it = it.cause {
+		begin := r.Arrival
+		if it.cause != nil {
+			begin = it.cause.Ended
+		}
+		s := &stages[it.Node.index]
+		s.Critical = true
+		account(s, it, begin, end)
+		end = begin
+	}
+	return stages
 }
 
-// begins gives an item the state of its stream, where its module is the one that left it.
-func (it *Item) begins(state moduleState) {
-	it.state = nil
-	if state.by == it.Node.Module.Identity {
-		it.state = state.of
-	}
-}
-
-// arrive queues items that were held. One whose request is over is dropped by the dispatcher.
-func arrive(items []*Item) {
-	for _, it := range items {
-		it.Of.Graph.queue.Arrive(&it.Item)
-	}
+// account splits the span from begin to end, which holds the item's own.
+func account(s *wire.Stage, it *Item, begin, end dispatch.Time) {
+	s.Queue, s.Wait, s.Compute = it.Queue, it.Wait, it.Compute
+	s.Transfer = end - begin - it.Queue - it.Wait - it.Compute
 }
 
 // fresh reports whether a module that keeps state began without. The request is over.
@@ -461,4 +482,35 @@ func (r *Request) fresh() bool {
 		}
 	}
 	return false
+}
+
+// admit gives an item of a module with state what it begins with; false where it waits for a frame
+// before.
+func (r *Request) admit(it *Item) bool {
+	state, ok := r.turn.admit(it.Node.Name, it)
+	if ok { // else it may have been let in by now
+		it.begins(state)
+	}
+	return ok
+}
+
+// begins gives an item the state of its stream, where its module is the one that left it.
+func (it *Item) begins(state moduleState) {
+	it.state = nil
+	if state.by == it.Node.Module.Identity {
+		it.state = state.of
+	}
+}
+
+// leaves is what the item's module keeps of it.
+func (it *Item) leaves() moduleState { return moduleState{it.Node.Module.Identity, it.left} }
+
+// goOn queues items that have waited for a frame before. One whose request is over is dropped by the
+// dispatcher.
+func goOn(next []admission.HeldItem[moduleState]) {
+	for _, h := range next {
+		it := h.Item.(*Item)
+		it.begins(h.State)
+		it.Of.Graph.queue.Arrive(&it.Item)
+	}
 }

@@ -51,6 +51,11 @@ func (g *Gateway) tryOrInfer(ctx context.Context, p *pipeline, application strin
 // hasStreams reports whether requests are frames of streams.
 func (gr *deployed) hasStreams() bool { return !gr.Deployment.Pipeline.Stream.IsZero() }
 
+// hasState reports whether modules keep state between frames.
+func (gr *deployed) hasState() bool {
+	return slices.ContainsFunc(gr.Nodes, func(n *Node) bool { return n.state })
+}
+
 // streamRules are those of the plan that serves.
 func (gr *deployed) streamRules() *admission.StreamRules {
 	p := &gr.Deployment.Pipeline
@@ -78,7 +83,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	if in.turn != nil {
-		defer in.turn.end()
+		defer func() { goOn(in.turn.end()) }()
 		ctx = withTurn(ctx, in.turn)
 	}
 	if in.waited {
@@ -491,4 +496,43 @@ func (g *Gateway) parts(gr *deployed, q *wire.InferRequest) ([][]wire.NamedTenso
 		return nil, err
 	}
 	return parts, nil
+}
+
+// traced tells of a request that is over; r is nil where it was refused.
+func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *Request, arrival, now dispatch.Time) {
+	o := g.options.Observer.Traced
+	if o == nil {
+		return
+	}
+	t := TraceInfo{RequestInfo: info, Context: ctx, Arrived: g.epoch.Add(arrival), Ended: g.epoch.Add(now)}
+	if r != nil {
+		t.steps = func() []StepInfo { return g.stepsOf(r) }
+	}
+	if r != nil && r.Deadline != 0 {
+		t.Budget = r.Deadline - r.Arrival
+	}
+	o(t)
+}
+
+// stepsOf are the steps of a request, as observers are told.
+func (g *Gateway) stepsOf(r *Request) []StepInfo {
+	runs := r.Steps()
+	steps := make([]StepInfo, len(runs))
+	at := func(d dispatch.Time) time.Time { return g.epoch.Add(d) }
+	for i, r := range runs {
+		s := &steps[i]
+		s.Module, s.Completed, s.Begin = r.Module, r.Completed, at(r.Begin)
+		if !r.Completed {
+			continue
+		}
+		s.Critical, s.End, s.Started = r.Critical, at(r.Ended), at(r.Began)
+		s.Queue, s.Wait, s.Compute, s.Size, s.Attempts = r.Queue, r.Wait, r.Compute, r.Size, r.Attempts
+		if b := r.Batch; b != nil {
+			s.Batch, s.Executor = b, b.Executor.Name
+			if e, ok := b.Executor.Holder.(*executor); ok {
+				s.Host, s.Device = e.hello.Host, e.hello.Device
+			}
+		}
+	}
+	return steps
 }

@@ -2,11 +2,9 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/harpagon/harpagon/dispatcher"
-	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -160,8 +158,7 @@ type TraceInfo struct {
 	Arrived, Ended time.Time
 	Budget         time.Duration // from arrival to deadline; 0 when there is none
 
-	gateway *Gateway
-	request *Request // nil when it was refused
+	steps func() []StepInfo // nil when it was refused
 }
 
 // StepInfo is one run of a module for a request. Of a step that was not completed only
@@ -185,115 +182,8 @@ type StepInfo struct {
 // Steps are the runs of modules for the request, in the order in which they became
 // ready. Call it while Traced runs.
 func (t *TraceInfo) Steps() []StepInfo {
-	if t.request == nil {
+	if t.steps == nil {
 		return nil
 	}
-	runs := t.request.Steps()
-	steps := make([]StepInfo, len(runs))
-	at := func(d dispatch.Time) time.Time { return t.gateway.epoch.Add(d) }
-	for i, r := range runs {
-		s := &steps[i]
-		s.Module, s.Completed, s.Begin = r.Module, r.Completed, at(r.Begin)
-		if !r.Completed {
-			continue
-		}
-		s.Critical, s.End, s.Started = r.Critical, at(r.Ended), at(r.Began)
-		s.Queue, s.Wait, s.Compute, s.Size, s.Attempts = r.Queue, r.Wait, r.Compute, r.Size, r.Attempts
-		if b := r.Batch; b != nil {
-			s.Batch, s.Executor = b, b.Executor.Name
-			if e, ok := b.Executor.Holder.(*executor); ok {
-				s.Host, s.Device = e.hello.Host, e.hello.Device
-			}
-		}
-	}
-	return steps
-}
-
-// traced tells of a request that is over; r is nil where it was refused.
-func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *Request, arrival, now dispatch.Time) {
-	o := g.options.Observer.Traced
-	if o == nil {
-		return
-	}
-	t := TraceInfo{RequestInfo: info, Context: ctx, Arrived: g.epoch.Add(arrival), Ended: g.epoch.Add(now), gateway: g, request: r}
-	if r != nil && r.Deadline != 0 {
-		t.Budget = r.Deadline - r.Arrival
-	}
-	o(t)
-}
-
-// Step is the run of one module for one frame of a request, for traces. Of a step that
-// was not completed only Module and Begin are known.
-type Step struct {
-	Module    string
-	Begin     dispatch.Time // the end of what it waited for, or the arrival
-	Completed bool
-	Critical  bool              // on the request's critical path; see Stages
-	Batch     *dispatcher.Batch // that it ran in, where that is known
-	Size      int               // of that batch
-	Attempts  int               // how often it was queued anew after it may have reached an engine
-	dispatcher.Times
-}
-
-// Steps are what has run for a request that is over, and what was still to run, in the
-// order in which they became ready.
-func (r *Request) Steps() []Step {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var steps []Step
-	critical := r.last
-	for it := r.items; it != nil; it = it.next {
-		s := Step{Module: it.Node.Name, Begin: r.Arrival, Completed: it.completed}
-		if it.cause != nil {
-			s.Begin = it.cause.Ended
-		}
-		if it.completed { // before that, its times belong to its station
-			s.Batch, s.Size, s.Attempts, s.Times = it.ran, int(it.Batch), int(it.Attempts), it.Times
-		}
-		steps = append(steps, s)
-		if it == critical {
-			steps[len(steps)-1].Critical, critical = true, it.cause
-		}
-	}
-	slices.Reverse(steps)
-	return steps
-}
-
-// Stages says where the time of an answered request went. The critical path is
-// found backwards: from the item that completed the outputs to the one whose
-// end made it ready, and so on to the arrival. Each of its stages takes the
-// time since the end of the one before, the last also what follows; what is
-// neither queue nor wait nor compute is transfer. So the parts of the critical
-// stages add up to the time from arrival to now exactly.
-//
-// A stage off the path stands for its item that ended last, a critical stage
-// for the item on the path.
-func (r *Request) Stages(now dispatch.Time) []wire.Stage {
-	stages := make([]wire.Stage, 0, len(r.Graph.Nodes))
-	for i, n := range r.Graph.Nodes {
-		s := wire.Stage{Module: n.Name, Items: r.counts[i].items}
-		if it := r.counts[i].last; it != nil {
-			s.Batch = int(it.Batch)
-			account(&s, it, it.Ready, it.Ended)
-		}
-		stages = append(stages, s)
-	}
-	end := now
-	for it := r.last; it != nil; it = it.cause {
-		begin := r.Arrival
-		if it.cause != nil {
-			begin = it.cause.Ended
-		}
-		s := &stages[it.Node.index]
-		s.Critical = true
-		account(s, it, begin, end)
-		end = begin
-	}
-	return stages
-}
-
-// account splits the span from begin to end, which holds the item's own.
-func account(s *wire.Stage, it *Item, begin, end dispatch.Time) {
-	s.Queue, s.Wait, s.Compute = it.Queue, it.Wait, it.Compute
-	s.Transfer = end - begin - it.Queue - it.Wait - it.Compute
+	return t.steps()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -42,117 +41,6 @@ func keeping(slo time.Duration, of pipelines.Stream) pipelines.Pipeline {
 	p.Stream, p.Rate = of, of.Total()
 	p.Modules[0].State = true
 	return p
-}
-
-// playTurns plays frames of one stream through modules that chain what they see, in an order that is drawn, and
-// compares each state with that of a stream without interruptions.
-func playTurns(t *testing.T, rng *rand.Rand) {
-	var s turns
-	modules := []string{"a", "b"}[:1+rng.IntN(2)]
-	type frame struct {
-		place *place
-		at    int // module that comes next
-		held  bool
-		runs  bool
-		from  string
-	}
-	var frames []*frame
-	want := map[string]string{} // by module: the chain of what it has answered
-	answers := map[string][]int{}
-	text := func(state moduleState) string { return state.by }
-	number := map[*frame]int{}
-	begins := func(f *frame, state moduleState) {
-		m := modules[f.at]
-		require.Equal(t, want[m], text(state), "frame %d at module %s", number[f], m)
-		for _, other := range frames {
-			require.False(t, other != f && other.runs && other.at == f.at, "two frames of a stream at once")
-		}
-		f.held, f.runs, f.from = false, true, text(state)
-	}
-	goOn := func(all []heldItem) {
-		for _, h := range all {
-			f := h.item.(*frame)
-			if f.place.over {
-				f.held = false
-				continue
-			}
-			state, ok := s.before(h.turn, h.module)
-			require.True(t, ok)
-			begins(f, state)
-		}
-	}
-	end := func(f *frame) {
-		f.runs = false
-		frames = slices.DeleteFunc(frames, func(o *frame) bool { return o == f })
-		goOn(s.end(f.place))
-	}
-	for n := range 6 + rng.IntN(20) {
-		switch k := rng.IntN(6); {
-		case k < 2 || len(frames) == 0:
-			f := &frame{place: s.take()}
-			number[f] = n
-			frames = append(frames, f)
-		default:
-			f := frames[rng.IntN(len(frames))]
-			m := modules[f.at]
-			switch {
-			case f.held || rng.IntN(5) == 0: // it is dropped, or its caller goes
-				if !f.held || rng.IntN(3) == 0 {
-					late := f.runs
-					end(f)
-					if late { // its answer comes all the same
-						require.Empty(t, s.answer(f.place, m, moduleState{by: "lost"}))
-					}
-				}
-			case !f.runs:
-				if state, ok := s.before(f.place, m); ok {
-					begins(f, state)
-				} else {
-					f.held = true
-					s.hold(f.place, m, f)
-				}
-			default: // answered, perhaps by the second executor that was given it: it has the same state
-				state, ok := s.before(f.place, m)
-				require.True(t, ok)
-				require.Equal(t, f.from, text(state))
-				want[m] = fmt.Sprintf("%s,%d", f.from, number[f])
-				require.True(t, len(answers[m]) == 0 || answers[m][len(answers[m])-1] < number[f], "out of order, or twice")
-				answers[m] = append(answers[m], number[f])
-				f.runs = false
-				f.at++
-				goOn(s.answer(f.place, m, moduleState{by: want[m]}))
-				if f.at == len(modules) {
-					end(f)
-				}
-			}
-		}
-	}
-	for len(frames) > 0 {
-		end(frames[rng.IntN(len(frames))])
-	}
-	require.Nil(t, s.first)
-	require.Nil(t, s.last)
-	require.Empty(t, s.held)
-	next := s.take()
-	for _, m := range modules {
-		state, ok := s.before(next, m)
-		require.True(t, ok)
-		require.Equal(t, want[m], text(state))
-	}
-}
-
-// TestStateIsThatOfAnUninterruptedStream plays HARPAGON_STATE_SEEDS streams, 20,000 without it.
-func TestStateIsThatOfAnUninterruptedStream(t *testing.T) {
-	seeds, err := strconv.Atoi(os.Getenv("HARPAGON_STATE_SEEDS"))
-	if err != nil {
-		seeds = 20_000
-	}
-	for seed := range seeds {
-		playTurns(t, rand.New(rand.NewPCG(uint64(seed), 1)))
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
-	}
 }
 
 // filmFrame is what came back of a frame.
@@ -312,14 +200,13 @@ func TestModulesOfOneNetworkKeepTheirOwnState(t *testing.T) {
 	module := &Module{Identity: "one network"}
 	item := func(name string) *Item { return &Item{Node: &Node{Name: name, Module: module, state: true}} }
 	left, right := item("left"), item("right")
-	f := s.enters()
-	require.True(t, f.admit(left))
-	require.True(t, f.admit(right))
+	first, next := &Request{turn: s.enters()}, &Request{turn: s.enters()}
+	require.True(t, first.admit(left))
+	require.True(t, first.admit(right))
 	left.left, right.left = []wire.NamedTensor{{Name: "l"}}, []wire.NamedTensor{{Name: "r"}}
-	f.answered(left)
-	next := s.enters()
+	first.turn.answer("left", left.leaves())
 	require.False(t, next.admit(item("right")), "the frame before is still there")
-	require.Len(t, f.answered(right), 1)
+	require.Len(t, first.turn.answer("right", right.leaves()), 1)
 	for _, it := range []*Item{left, right} {
 		again := item(it.Node.Name)
 		require.True(t, next.admit(again))

@@ -260,11 +260,6 @@ func (s *streams) session(name string, first, last bool) *session {
 	return of
 }
 
-// hasState reports whether modules keep state between frames.
-func (gr *deployed) hasState() bool {
-	return slices.ContainsFunc(gr.Nodes, func(n *Node) bool { return n.state })
-}
-
 // tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.
 func tooFast(r *admission.StreamRules) *wire.Error {
 	return wire.Errorf(wire.CodeOverloaded, "", "its stream sends more than the %g frames a second that are planned for; this frame was dropped (stale = %q)", r.Rate, cmp.Or(r.Stale, pipelines.Stales()[0]))
