@@ -185,7 +185,7 @@ var streamBlock = block[pipelines.Stream]{
 			`frames per second of one stream`).noted("required"),
 		attr("count", integer, func(s *pipelines.Stream) *int { return &s.Count },
 			`streams that are planned for; the pipeline's rate follows: 'rate' of each. One more is refused when it opens`).noted("this or 'opening'").
-			printedWhen(func(s *pipelines.Stream) bool { return s.Opening == 0 }),
+			printedWhen(func(s *pipelines.Stream) bool { return s.Opening == 0 && !s.IsZero() }),
 		attr("opening", number, func(s *pipelines.Stream) *float64 { return &s.Opening },
 			`streams that open per second, on average, where they come and go; then 'count' follows`).noted("this or 'count'"),
 		attr("length", duration, func(s *pipelines.Stream) *time.Duration { return &s.Length },
