@@ -21,6 +21,8 @@ import (
 
 // streams are those of one pipeline that are open at this gateway.
 type streams struct {
+	asking sync.Mutex // one stream opens or closes at a time: what is asked for agrees with places; before mu
+
 	mu      sync.Mutex
 	of      admission.Streams
 	places  map[string]*streamPlace // that streams have, or that were asked for
@@ -142,17 +144,9 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 	s := &p.streams
 	s.mu.Lock()
 	place := s.places[name]
-	fresh := place == nil
-	if fresh {
-		place = &streamPlace{at: dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name}, settled: make(chan struct{})}
-		if s.places == nil {
-			s.places = make(map[string]*streamPlace)
-		}
-		s.places[name] = place
-	}
 	s.mu.Unlock()
-	if fresh {
-		g.queue.OpenStream(f.gr.Generation, place.at, g)
+	if place == nil {
+		place = g.askPlace(s, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name})
 	}
 	select {
 	case <-place.settled:
@@ -173,6 +167,26 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 		return nil, wire.Errorf(wire.CodeDeadline, "", "no dispatcher has given its stream a place in time; harpagon status says which decides")
 	}
 	return nil, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+}
+
+// askPlace asks for the place of a stream, unless somebody has meanwhile.
+func (g *Gateway) askPlace(s *streams, gr *deployed, at dispatcher.Stream) *streamPlace {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	s.mu.Lock()
+	place := s.places[at.Name]
+	if place != nil {
+		s.mu.Unlock()
+		return place
+	}
+	place = &streamPlace{at: at, settled: make(chan struct{})}
+	if s.places == nil {
+		s.places = make(map[string]*streamPlace)
+	}
+	s.places[at.Name] = place
+	s.mu.Unlock()
+	g.queue.OpenStream(gr.Generation, at, g)
+	return place
 }
 
 // Placed is told of the place of a stream; see dispatcher.StreamHolder.
@@ -210,6 +224,8 @@ func (g *Gateway) Placed(of dispatcher.Stream, told admission.Place) {
 func (g *Gateway) expireStreams(p *pipeline) {
 	s, rules := &p.streams, p.current.Load().streamRules()
 	var over []*streamPlace
+	s.asking.Lock()
+	defer s.asking.Unlock()
 	s.mu.Lock()
 	var names []string
 	var next dispatch.Time

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
@@ -129,4 +130,37 @@ func TestStreamsComeAndGoAtTwoGateways(t *testing.T) {
 func (f *fleet) shares(gateway int) admission.StreamShares {
 	s, _ := f.gateways[gateway].Streams(f.deployed.Name())
 	return s
+}
+
+// deaf is a holder of places who hears only when it is let.
+type deaf chan struct{}
+
+func (d deaf) Placed(dispatcher.Stream, admission.Place) { <-d }
+
+// A stream whose name comes again while the place of the one before is given back has a place of its own,
+// which counts.
+func TestAStreamComesAgainWhileItCloses(t *testing.T) {
+	f := cameras(t, 1)
+	f.decide().Own("", 1)
+	g := f.gateways[0]
+	s, at := &g.pipeline(f.deployed.Name()).streams, dispatcher.Stream{Service: f.deployed.Name(), Pipeline: f.deployed.Pipeline.Name}
+	hears, asks := make(deaf), make(chan struct{})
+	go func() {
+		defer close(asks)
+		g.queue.AdmitStream(at, hears, false, 0) // who tells it, closes no stream meanwhile
+	}()
+	require.NoError(t, f.frame(0, "a", true))
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.places) == 0
+	}, 20*time.Second, time.Millisecond)
+	again := make(chan error, 1)
+	go func() { again <- f.frame(0, "a", false) }()
+	time.Sleep(20 * time.Millisecond)
+	close(hears)
+	<-asks
+	require.NoError(t, <-again)
+	f.goesOn(0, "a")
+	require.ErrorContains(t, f.frame(1, "b", false), "as many streams are open as are planned for, 1")
 }
