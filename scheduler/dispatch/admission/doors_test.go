@@ -3,7 +3,9 @@ package admission
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ var (
 )
 
 // TestFramesAtSeveralDoors plays streams that come, send too much, end, go silent and change between
-// doors, doors that are lost and come back, deciders that are replaced, and plans that change. Every
+// doors, doors that are lost, cut off and come back, deciders that are replaced, and plans that change. Every
 // frame has one outcome, those of a stream go in at a door in the order in which they came and no
 // faster than a plan covers, and never have more streams a place than are planned for. Many seeds:
 //
@@ -48,6 +50,7 @@ type doorsWorld struct {
 // doorOf is a gateway.
 type doorOf struct {
 	name  string
+	cut   bool // off from who decides
 	of    Streams
 	has   map[string]Time // phases of streams that have a place
 	opens map[string]int  // how often each has opened
@@ -93,6 +96,9 @@ func (w *doorsWorld) play() {
 			w.hear(w.places.Plan(w.now, w.rules.Stream, w.rules.Most))
 		case 3:
 			w.pass(w.now + 11*time.Second) // silence
+		case 4:
+			w.places.Leave(door)
+			door.cut = true
 		default:
 			name := string(rune('a' + w.rng.IntN(6)))
 			if _, known := at[name]; !known || w.rng.IntN(15) == 0 {
@@ -123,6 +129,10 @@ func (w *doorsWorld) end(frame int, how string) {
 }
 
 func (w *doorsWorld) arrive(d *doorOf, name string) {
+	if d.cut {
+		d.cut = false
+		w.tell(d)
+	}
 	frame := w.frames
 	w.frames++
 	if _, has := d.has[name]; !has {
@@ -219,14 +229,16 @@ func (w *doorsWorld) replace() {
 	w.places = new(Places)
 	w.places.Plan(w.now, w.rules.Stream, w.rules.Most)
 	for _, d := range w.doors {
-		var names []string
-		for name := range d.has {
-			names = append(names, name)
+		if !d.cut {
+			w.tell(d)
 		}
-		sort.Strings(names)
-		for _, name := range names {
-			w.hear(w.places.Open(w.now, name, d, true, d.has[name]))
-		}
+	}
+}
+
+// tell says which streams have places at a door.
+func (w *doorsWorld) tell(d *doorOf) {
+	for _, name := range slices.Sorted(maps.Keys(d.has)) {
+		w.hear(w.places.Open(w.now, name, d, true, d.has[name]))
 	}
 }
 
@@ -237,6 +249,9 @@ func (w *doorsWorld) check() {
 	for _, d := range w.doors {
 		if len(d.has) != len(d.of.open) {
 			w.fail("door %s has places for %d streams, and %d open", d.name, len(d.has), len(d.of.open))
+		}
+		if d.cut { // others may have them
+			continue
 		}
 		for name, phase := range d.has {
 			if other, twice := at[name]; twice {

@@ -35,7 +35,7 @@ type place struct {
 	stream string
 	holder any
 	number int  // in the order in which they opened
-	slot   int  // -1 where there are more streams than places
+	slot   int
 	moved  Time // when its stream came from another holder
 }
 
@@ -80,7 +80,8 @@ func (p *Places) Plan(now Time, s pipelines.Stream, planned int) (all []Placed) 
 }
 
 // Open asks for a place for a stream. Held says that the holder has had one, of that phase, by
-// whoever decided before: it keeps it, unless another has it by now.
+// whoever decided before, or before its holder left: it keeps it, unless another has it by now, or others
+// have all that are planned.
 func (p *Places) Open(now Time, stream string, holder any, held bool, phase Time) []Placed {
 	of := p.of[stream]
 	switch {
@@ -92,7 +93,7 @@ func (p *Places) Open(now Time, stream string, holder any, held bool, phase Time
 		lost := p.told(of, Place{Planned: p.planned, Taken: true})
 		of.holder, of.moved = holder, now
 		return []Placed{lost, p.tell(of)}
-	case !held && len(p.of) >= p.planned:
+	case len(p.of) >= p.planned:
 		return []Placed{{holder, stream, Place{Planned: p.planned}}}
 	}
 	if p.of == nil {
@@ -102,7 +103,7 @@ func (p *Places) Open(now Time, stream string, holder any, held bool, phase Time
 	of = &place{stream: stream, holder: holder, number: p.opened}
 	p.of[stream] = of
 	slot := -1
-	if held && p.period > 0 && p.planned > 0 {
+	if held && p.period > 0 {
 		if len(p.taken) == 0 {
 			p.base = phase
 		}
@@ -144,24 +145,20 @@ func (p *Places) settle(of *place, slot int) {
 	if slot < 0 || p.taken[slot] != nil {
 		slot = p.free()
 	}
-	if of.slot = slot; slot < 0 {
-		return
-	}
-	if p.taken == nil {
+	if of.slot = slot; p.taken == nil {
 		p.taken = make(map[int]*place)
 	}
 	p.taken[slot] = of
 }
 
-// free is the first slot that is, in the order of van der Corput; -1 for none.
+// free is the first slot that is, in the order of van der Corput; there are no more streams than slots.
 func (p *Places) free() int {
 	width := bits.Len(uint(p.planned - 1))
-	for ; len(p.taken) < p.planned; p.full++ {
+	for ; ; p.full++ {
 		if slot := int(bits.Reverse64(uint64(p.full)) >> (64 - width) * uint64(p.planned) >> width); p.taken[slot] == nil {
 			return slot
 		}
 	}
-	return -1
 }
 
 // nearest is the slot of a phase.
