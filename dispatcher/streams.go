@@ -153,6 +153,11 @@ func (d *Dispatcher) OpenStream(g *Generation, of Stream, holder StreamHolder) {
 		return
 	}
 	d.mu.Lock()
+	if d.services[of.Service] == nil { // it has just been removed
+		d.mu.Unlock()
+		holder.Placed(of, admission.Place{})
+		return
+	}
 	if d.asks.of == nil {
 		d.asks = asks{make(map[Stream]*ask), make(map[string]ownerAt)}
 	}
@@ -208,13 +213,30 @@ func (d *Dispatcher) CloseStream(of Stream, holder StreamHolder) {
 	d.EndStream(of, holder)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.asks.of[of] == nil {
-		return
+	if a := d.asks.of[of]; a != nil && a.holder == holder {
+		d.shut(of)
 	}
+}
+
+// shut gives up what was asked for. Dispatcher.mu is held.
+func (d *Dispatcher) shut(of Stream) {
 	delete(d.asks.of, of)
 	if l := d.owner(of.Service); l != nil && l.conn.Places {
 		l.conn.Send(&queue.Message{Kind: queue.Shut, Text: []byte(of.Service), Token: []byte(of.key())})
 	}
+}
+
+// refuseStreams gives up the streams of a service, which is removed, that have no place yet, and returns
+// them. Those that have go on to their end. Dispatcher.mu is held.
+func (d *Dispatcher) refuseStreams(service string) map[Stream]StreamHolder {
+	refused := make(map[Stream]StreamHolder)
+	for of, a := range d.asks.of {
+		if of.Service == service && !a.held {
+			refused[of] = a.holder
+			d.shut(of)
+		}
+	}
+	return refused
 }
 
 // placed hears of a place from the dispatcher that the link leads to.

@@ -37,6 +37,13 @@ type streamPlace struct {
 	told    admission.Place
 }
 
+// door is where a pipeline's streams come in, and has their places. One of a pipeline that is removed
+// hears of its own yet.
+type door struct {
+	g *Gateway
+	p *pipeline
+}
+
 // heldFrame is a frame that waits for its time, or for another in its place.
 type heldFrame struct{ dropped chan struct{} }
 
@@ -146,7 +153,7 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 	place := s.places[name]
 	s.mu.Unlock()
 	if place == nil {
-		place = g.askPlace(s, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name})
+		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name})
 	}
 	select {
 	case <-place.settled:
@@ -170,7 +177,8 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 }
 
 // askPlace asks for the place of a stream, unless somebody has meanwhile.
-func (g *Gateway) askPlace(s *streams, gr *deployed, at dispatcher.Stream) *streamPlace {
+func (g *Gateway) askPlace(p *pipeline, gr *deployed, at dispatcher.Stream) *streamPlace {
+	s := &p.streams
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.mu.Lock()
@@ -185,16 +193,13 @@ func (g *Gateway) askPlace(s *streams, gr *deployed, at dispatcher.Stream) *stre
 	}
 	s.places[at.Name] = place
 	s.mu.Unlock()
-	g.queue.OpenStream(gr.Generation, at, g)
+	g.queue.OpenStream(gr.Generation, at, door{g, p})
 	return place
 }
 
 // Placed is told of the place of a stream; see dispatcher.StreamHolder.
-func (g *Gateway) Placed(of dispatcher.Stream, told admission.Place) {
-	p := g.pipeline(of.Pipeline)
-	if p == nil {
-		return
-	}
+func (d door) Placed(of dispatcher.Stream, told admission.Place) {
+	g, p := d.g, d.p
 	s, rules := &p.streams, p.current.Load().streamRules()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,14 +255,17 @@ func (g *Gateway) expireStreams(p *pipeline) {
 	}
 	s.mu.Unlock()
 	for _, place := range over {
-		g.queue.CloseStream(place.at, g)
+		g.queue.CloseStream(place.at, door{g, p})
 	}
 }
 
 // noPlace is the error of a frame whose stream has no place.
 func noPlace(p admission.Place) *wire.Error {
-	if p.Taken {
+	switch {
+	case p.Taken:
 		return wire.Errorf(wire.CodeOverloaded, "", "a stream of this name sends by another gateway; give each a name of its own, or wait a second")
+	case p.Planned == 0:
+		return wire.Errorf(wire.CodeUnavailable, "", "its pipeline has just been removed, or has no streams any more; try again")
 	}
 	return wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", p.Planned)
 }

@@ -164,3 +164,28 @@ func TestAStreamComesAgainWhileItCloses(t *testing.T) {
 	f.goesOn(0, "a")
 	require.ErrorContains(t, f.frame(1, "b", false), "as many streams are open as are planned for, 1")
 }
+
+// A stream that comes while its service goes is refused, whether somebody decides for it or not, and
+// nothing is left of it.
+func TestAStreamComesWhileItsServiceGoes(t *testing.T) {
+	f := cameras(t, 2)
+	g := f.gateways[0]
+	waits := make(chan error, 1)
+	go func() { waits <- f.frame(0, "a", false) }()
+	require.Eventually(t, func() bool { return f.asked(0) == 1 }, 20*time.Second, time.Millisecond)
+	g.queue.Remove(f.deployed.Name())
+	require.ErrorContains(t, <-waits, "its pipeline has just been removed")
+	require.ErrorContains(t, f.frame(0, "b", false), "its pipeline has just been removed")
+	f.decide().Own("", 1)
+	require.NoError(t, f.frame(1, "a", false))
+	require.ErrorContains(t, f.frame(0, "b", false), "its pipeline has just been removed")
+	assert.Zero(t, f.asked(0))
+}
+
+// asked is how many places a gateway has asked for, or has.
+func (f *fleet) asked(gateway int) int {
+	s := &f.gateways[gateway].pipeline(f.deployed.Name()).streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.places)
+}
