@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
@@ -297,8 +298,12 @@ func (p Plan) Describe() string {
 		b.WriteString("the search was ended by its time limit: with more time, or elsewhere, the plan may be another\n")
 	}
 	if e := p.Expected; e != nil {
-		fmt.Fprintf(&b, "expects %s of %s arrivals in time under dispatch %s, at least %s with %.0f %% confidence\n",
-			quantity.Percent(e.Attainment), e.Arrivals, e.Dispatch, quantity.Percent(e.Low), 100*e.Confidence)
+		of := e.Arrivals
+		if of != arrivals.Frames {
+			of += " arrivals"
+		}
+		fmt.Fprintf(&b, "expects %s of %s in time under dispatch %s, at least %s with %.0f %% confidence\n",
+			quantity.Percent(e.Attainment), of, e.Dispatch, quantity.Percent(e.Low), 100*e.Confidence)
 	}
 	if i := p.Interruptions; i != nil {
 		b.WriteString(i.describe())
