@@ -374,7 +374,7 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 		}).Stop()
 	}
 	if s.films && !probe {
-		q.stream = fmt.Sprint("camera", r.IntN(3))
+		q.stream = fmt.Sprint(g.name, "/camera", r.IntN(3)) // of another name at each
 	}
 	w.history.mu.Lock()
 	w.history.requests[q.id] = q
