@@ -214,8 +214,7 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	} else if rules.Rate > 0 {
 		s.of.Open(g.now(), rules, of.Name)
 		if s.expiry == nil {
-			_, next := s.of.Expire(g.now(), rules)
-			s.expiry = time.AfterFunc(next-g.now(), func() { g.expireStreams(p) })
+			s.expiry = time.AfterFunc(0, func() { g.expireStreams(p) }) // which sets it anew
 		}
 	}
 	select {
@@ -243,6 +242,7 @@ func (g *Gateway) expireStreams(p *pipeline) {
 		if place := s.places[name]; place != nil {
 			over = append(over, place)
 			delete(s.places, name)
+			s.of.Close(name)
 		}
 	}
 	switch {

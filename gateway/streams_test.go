@@ -235,3 +235,36 @@ func TestStreamsThatGoWrong(t *testing.T) {
 		assert.Equal(t, "twice", shares.WorstName)
 	})
 }
+
+// A stream comes again after a time in which its pipeline had none.
+func TestStreamsThatComeAgainWithTheirBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		specs := map[string]spec{"m": {kind: addOne, batch: 4, duration: 5 * ms}}
+		with, without := single(time.Second), single(time.Second)
+		with.Stream, with.Rate, without.Rate = pipelines.Stream{Rate: 10, Count: 1}, 10, 10
+		first := deployment(with, 1, specs)
+		g, workers := serve(t, Options{}, first, specs)
+		install := func(p pipelines.Pipeline, generation int) {
+			next := deployment(p, generation, specs)
+			next.Slots = first.Slots
+			require.NoError(t, g.Install(context.Background(), next))
+		}
+		send := func(stream string) error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: stream}})
+			return err
+		}
+		require.NoError(t, send("a"))
+		install(without, 2)
+		time.Sleep(20 * time.Second)
+		install(with, 3)
+		for range 3 {
+			require.NoError(t, send("a"))
+			require.ErrorIs(t, send("b"), wire.ErrOverloaded)
+			time.Sleep(100 * ms)
+		}
+		time.Sleep(20 * time.Second)
+		require.NoError(t, send("b"), "the other is over")
+		stop(g, workers)
+		time.Sleep(time.Minute)
+	})
+}
