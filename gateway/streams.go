@@ -33,7 +33,8 @@ type streams struct {
 // streamPlace is one that a stream has been asked for.
 type streamPlace struct {
 	at      dispatcher.Stream
-	settled chan struct{} // closed when there is an answer, which is
+	waiting int           // frames that have come before there was an answer, and not given up
+	settled chan struct{} // closed when there is one, which is
 	told    admission.Place
 }
 
@@ -149,9 +150,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 // place waits until a stream has a place, for which it asks whoever decides for the service.
 func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name string) (*streamPlace, *wire.Error) {
 	s := &p.streams
-	s.mu.Lock()
-	place := s.places[name]
-	s.mu.Unlock()
+	place := s.placeOf(name)
 	if place == nil {
 		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name})
 	}
@@ -170,6 +169,9 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 		return place, nil
 	case <-ctx.Done():
 	}
+	if g.leavePlace(p, place) {
+		return place, nil
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, wire.Errorf(wire.CodeDeadline, "", "no dispatcher has given its stream a place in time; harpagon status says which decides")
 	}
@@ -181,13 +183,11 @@ func (g *Gateway) askPlace(p *pipeline, gr *deployed, at dispatcher.Stream) *str
 	s := &p.streams
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	s.mu.Lock()
-	place := s.places[at.Name]
-	if place != nil {
-		s.mu.Unlock()
+	if place := s.placeOf(at.Name); place != nil {
 		return place
 	}
-	place = &streamPlace{at: at, settled: make(chan struct{})}
+	s.mu.Lock()
+	place := &streamPlace{at: at, waiting: 1, settled: make(chan struct{})}
 	if s.places == nil {
 		s.places = make(map[string]*streamPlace)
 	}
@@ -195,6 +195,42 @@ func (g *Gateway) askPlace(p *pipeline, gr *deployed, at dispatcher.Stream) *str
 	s.mu.Unlock()
 	g.queue.OpenStream(gr.Generation, at, door{g, p})
 	return place
+}
+
+// placeOf is the place that a stream has or has been asked for, where another frame waits now; nil for none.
+func (s *streams) placeOf(name string) *streamPlace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	place := s.places[name]
+	if place != nil {
+		place.waiting++
+	}
+	return place
+}
+
+// leavePlace reports whether there is an answer by now. Else a frame gives up, and with the last of
+// them what was asked for.
+func (g *Gateway) leavePlace(p *pipeline, place *streamPlace) (settled bool) {
+	s := &p.streams
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	s.mu.Lock()
+	select {
+	case <-place.settled:
+		s.mu.Unlock()
+		return true
+	default:
+	}
+	place.waiting--
+	last := place.waiting == 0
+	if last {
+		delete(s.places, place.at.Name)
+	}
+	s.mu.Unlock()
+	if last {
+		g.queue.CloseStream(place.at, door{g, p})
+	}
+	return false
 }
 
 // Placed is told of the place of a stream; see dispatcher.StreamHolder.

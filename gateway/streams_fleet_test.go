@@ -189,3 +189,31 @@ func (f *fleet) asked(gateway int) int {
 	defer s.mu.Unlock()
 	return len(s.places)
 }
+
+// Streams whose frames give up before somebody decides leave nothing: others get the places.
+func TestStreamsThatNobodyWaitsFor(t *testing.T) {
+	f := cameras(t, 2)
+	wait := func(ctx context.Context, stream string) {
+		_, err := f.gateways[0].Infer(ctx, &wire.InferRequest{Pipeline: f.deployed.Name(), Inputs: vector(1, 0), Frame: wire.Frame{Stream: stream}})
+		assert.Error(t, err)
+	}
+	var group sync.WaitGroup
+	for _, stream := range []string{"", "", "", "a", "a", "b"} {
+		group.Go(func() {
+			ctx, done := context.WithTimeout(context.Background(), 20*time.Millisecond)
+			defer done()
+			wait(ctx, stream)
+		})
+	}
+	ctx, gone := context.WithCancel(context.Background())
+	defer gone()
+	go wait(ctx, "b")
+	group.Wait()
+	require.Eventually(t, func() bool { return f.asked(0) <= 1 }, 20*time.Second, time.Millisecond)
+	gone()
+	require.Eventually(t, func() bool { return f.asked(0) == 0 }, 20*time.Second, time.Millisecond)
+	f.decide().Own("", 1)
+	require.NoError(t, f.frame(0, "c", false))
+	require.NoError(t, f.frame(1, "d", false))
+	f.refused("e")
+}
