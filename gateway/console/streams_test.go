@@ -36,6 +36,6 @@ func TestStreamsAreListed(t *testing.T) {
 		return slices.Repeat([]admission.StreamLine{{Name: "<camera>", Attainment: 0.9, Recent: []float64{1, 0.5, 1}}}, most)
 	}
 	body := get(New(t.Context(), o), "/console/services/traffic").Body.String()
-	assert.Equal(t, mostStreams, strings.Count(body, `<li class="broken"><span class="name">&lt;camera&gt;</span> <span class="n">90 %</span> <svg class="spark"`))
+	assert.Equal(t, mostStreams, strings.Count(body, `<li class="broken"><span class="name" title="&lt;camera&gt;">&lt;camera&gt;</span> <span class="n">90 %</span> <svg class="spark"`))
 	assert.Contains(t, body, "and 10 more, of which each attains no less")
 }
