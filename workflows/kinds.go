@@ -69,10 +69,7 @@ func (pipelineKind) fixedRate() string { return "" }
 func (pipelineKind) reset(d *Detectors, before Detectors, o Settings, serving *Deployed, now time.Time) {
 	d.Rate = rateDrift(o, serving, before.Rate.Base(serving.Spec.Pipeline.Rate), now)
 	d.Rise = autoscale.Rise{Planned: serving.Spec.Pipeline.Rate, Last: now}
-	d.Arrivals.Reset(serving.Spec.Pipeline.Arrivals, now)
-	if serving.Spec.Pipeline.Streams() > 0 { // whose frames come evenly, and not those of all
-		d.Arrivals.Declared = autoscale.UnknownVariation
-	}
+	d.Arrivals.Reset(serving.Spec.Pipeline, now)
 	d.Fanouts.Reset(now)
 	d.Pace.Reset(now)
 	d.Transfers.Reset(serving.Plan.Pipeline.Transfer, now)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/pipelines"
 )
 
 // seen lets a detector look at a span every five seconds, and gives what it tells at the end.
@@ -44,7 +46,7 @@ func TestArrivalsOtherThanDeclared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a Arrivals
-			a.Reset(c.declared, start)
+			a.Reset(&pipelines.Pipeline{Arrivals: c.declared}, start)
 			told, missed := seen(&a, start, 60, c.variation, 100-c.late, c.late) // five minutes
 			assert.Equal(t, c.missed, missed, "one every two minutes")
 			if c.side == 0 {
@@ -68,13 +70,13 @@ func TestArrivalsOtherThanDeclared(t *testing.T) {
 func TestArrivalsByChance(t *testing.T) {
 	start := time.Unix(1000, 0)
 	var a Arrivals
-	a.Reset("even", start)
+	a.Reset(&pipelines.Pipeline{Arrivals: pipelines.ArrivalsEven}, start)
 	told, _ := seen(&a, start, 4, 9, 50, 50)
 	assert.Nil(t, told, "20 s")
 	told, _ = seen(&a, start.Add(20*time.Second), 40, 0, 100, 0)
 	assert.Nil(t, told)
 
-	a.Reset("even", start)
+	a.Reset(&pipelines.Pipeline{Arrivals: pipelines.ArrivalsEven}, start)
 	for i := range 60 {
 		to := start.Add(time.Duration(i+1) * 5 * time.Second)
 		a.Observe(Measures{From: to.Add(-5 * time.Second), To: to, Arrived: 3, Completed: 2, Late: 1, Gaps: &Gaps{2, 3}})

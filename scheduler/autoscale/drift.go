@@ -406,9 +406,14 @@ func Variation(declared string) float64 {
 	return 0
 }
 
-// Reset starts again after a plan for the declared arrivals took over at now.
-func (a *Arrivals) Reset(declared string, now time.Time) {
-	*a = Arrivals{Declared: Variation(declared), Since: now, Quiet: now.Add(DefaultCooldown), Last: now}
+// Reset starts again after a plan for the pipeline's arrivals took over at now. Frames of each stream
+// come evenly; that says nothing of those of all.
+func (a *Arrivals) Reset(p *pipelines.Pipeline, now time.Time) {
+	declared := Variation(p.Arrivals)
+	if p.Streams() > 0 {
+		declared = UnknownVariation
+	}
+	*a = Arrivals{Declared: declared, Since: now, Quiet: now.Add(DefaultCooldown), Last: now}
 }
 
 // Observe takes the measures of the next span of time.
