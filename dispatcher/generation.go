@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/flow"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/pool"
@@ -178,14 +177,11 @@ func shapes(of *placement.Deployment, module string) (all []groupShape) {
 // Remove stops serving a service. Its executors stay; requests under way go on.
 func (d *Dispatcher) Remove(name string) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	delete(d.services, name)
-	refused := d.refuseStreams(name)
+	d.refuseStreams(name)
 	for _, l := range d.links {
 		l.remove(name)
-	}
-	d.mu.Unlock()
-	for of, holder := range refused {
-		holder.Placed(of, admission.Place{})
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,7 +43,11 @@ type doors struct {
 // AdmitStream gives a stream a place, or not, and tells its holder. Held says that the holder has had one
 // of that phase by whoever decided before.
 func (d *Dispatcher) AdmitStream(of Stream, holder StreamHolder, held bool, phase dispatch.Time) {
-	pipe := d.pipelineOf(of)
+	d.admit(pipelineOf(d.Serving(of.Service), of), of, holder, held, phase)
+}
+
+// admit is AdmitStream for a pipeline; nil where there is none.
+func (d *Dispatcher) admit(pipe *pipelines.Pipeline, of Stream, holder StreamHolder, held bool, phase dispatch.Time) {
 	if pipe == nil {
 		holder.Placed(of, admission.Place{})
 		return
@@ -114,13 +119,12 @@ func (d *Dispatcher) ForgetStreams(service string) {
 	}
 }
 
-// pipelineOf is the one that serves a stream; nil where there is none.
-func (d *Dispatcher) pipelineOf(of Stream) *pipelines.Pipeline {
-	g := d.Serving(of.Service)
+// pipelineOf is the one of a generation that serves a stream; nil where there is none.
+func pipelineOf(g *Generation, of Stream) *pipelines.Pipeline {
 	if g == nil {
 		return nil
 	}
-	for _, m := range append(g.members, g) {
+	for _, m := range slices.Concat(g.members, []*Generation{g}) {
 		if p := &m.Deployment.Pipeline; p.Name == of.Pipeline && p.Streams() > 0 {
 			return p
 		}
@@ -153,57 +157,78 @@ func (d *Dispatcher) OpenStream(g *Generation, of Stream, holder StreamHolder) {
 		return
 	}
 	d.mu.Lock()
-	if d.services[of.Service] == nil { // it has just been removed
-		d.mu.Unlock()
+	defer d.mu.Unlock()
+	v := d.services[of.Service]
+	if v == nil { // it has just been removed
 		holder.Placed(of, admission.Place{})
 		return
 	}
 	if d.asks.of == nil {
 		d.asks = asks{make(map[Stream]*ask), make(map[string]ownerAt)}
 	}
-	a := d.asks.of[of]
-	if a == nil {
-		a = &ask{holder: holder}
-		d.asks.of[of] = a
-	}
 	l := d.owner(of.Service)
-	if !d.askAll(of.Service, l) && l != nil {
-		d.ask(l, of, a)
+	d.askAll(of.Service, l)
+	if l != nil && !l.conn.Places {
+		d.admit(pipelineOf(v.current, of), of, holder, false, 0)
+		return
 	}
-	older := l != nil && !l.conn.Places
-	d.mu.Unlock()
-	if older {
-		d.AdmitStream(of, holder, false, 0)
+	a := &ask{holder: holder}
+	d.asks.of[of] = a
+	if l != nil {
+		d.ask(l, of, a)
 	}
 }
 
-// askAll asks a new owner of a service for all places, and reports whether it is a new one.
-// Dispatcher.mu is held.
-func (d *Dispatcher) askAll(service string, l *Link) bool {
+// askAll asks a new owner of a service for all places, also for those that were given here while an
+// older one gave none; here, where the new one is older. Dispatcher.mu is held.
+func (d *Dispatcher) askAll(service string, l *Link) {
 	if d.asks.of == nil {
-		return false
+		return
 	}
 	at := ownerAt{link: l}
 	if l != nil {
 		at.epoch = l.epoch(service)
 	}
 	if d.asks.at[service] == at {
-		return false
+		return
 	}
 	d.asks.at[service] = at
+	if l == nil {
+		return
+	}
+	if l.conn.Places {
+		d.doors.handOver(service, d.asks.of)
+	}
 	for of, a := range d.asks.of {
-		if of.Service == service && l != nil {
+		switch {
+		case of.Service != service:
+		case l.conn.Places:
 			d.ask(l, of, a)
+		default:
+			delete(d.asks.of, of)
+			d.admit(pipelineOf(d.services[service].current, of), of, a.holder, a.held, a.phase)
 		}
 	}
-	return true
+}
+
+// handOver asks for the places of a service that are given here.
+func (d *doors) handOver(service string, asks map[Stream]*ask) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at, places := range d.of {
+		if at.Service != service {
+			continue
+		}
+		delete(d.of, at)
+		for _, p := range places.Given() {
+			at.Name = p.Stream
+			asks[at] = &ask{p.Holder.(StreamHolder), true, p.Phase}
+		}
+	}
 }
 
 // ask asks the owner of a service. Dispatcher.mu is held.
 func (d *Dispatcher) ask(l *Link, of Stream, a *ask) {
-	if !l.conn.Places {
-		return
-	}
 	l.install(d.services[of.Service].current)
 	l.conn.Send(&queue.Message{Kind: queue.Ask, Text: []byte(of.Service), Token: []byte(of.key()), Again: a.held, Left: a.phase - d.Now()})
 }
@@ -226,17 +251,15 @@ func (d *Dispatcher) shut(of Stream) {
 	}
 }
 
-// refuseStreams gives up the streams of a service, which is removed, that have no place yet, and returns
-// them. Those that have go on to their end. Dispatcher.mu is held.
-func (d *Dispatcher) refuseStreams(service string) map[Stream]StreamHolder {
-	refused := make(map[Stream]StreamHolder)
+// refuseStreams refuses the streams of a service, which is removed, that have no place yet. Those that
+// have go on to their end. Dispatcher.mu is held.
+func (d *Dispatcher) refuseStreams(service string) {
 	for of, a := range d.asks.of {
 		if of.Service == service && !a.held {
-			refused[of] = a.holder
 			d.shut(of)
+			a.holder.Placed(of, admission.Place{})
 		}
 	}
-	return refused
 }
 
 // placed hears of a place from the dispatcher that the link leads to.

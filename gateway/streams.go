@@ -241,6 +241,9 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	defer s.mu.Unlock()
 	place := s.places[of.Name]
 	if place == nil {
+		if told.Open {
+			go g.returnPlace(p, of)
+		}
 		return
 	}
 	place.told = told
@@ -257,6 +260,16 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	case <-place.settled:
 	default:
 		close(place.settled)
+	}
+}
+
+// returnPlace gives back a place for which no stream asks any more.
+func (g *Gateway) returnPlace(p *pipeline, of dispatcher.Stream) {
+	s := &p.streams
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if s.placeOf(of.Name) == nil {
+		g.queue.CloseStream(of, door{g, p})
 	}
 }
 

@@ -144,12 +144,13 @@ func TestAStreamComesAgainWhileItCloses(t *testing.T) {
 	f.decide().Own("", 1)
 	g := f.gateways[0]
 	s, at := &g.pipeline(f.deployed.Name()).streams, dispatcher.Stream{Service: f.deployed.Name(), Pipeline: f.deployed.Pipeline.Name}
+	require.NoError(t, f.frame(0, "a", false))
 	hears, asks := make(deaf), make(chan struct{})
 	go func() {
 		defer close(asks)
 		g.queue.AdmitStream(at, hears, false, 0) // who tells it, closes no stream meanwhile
 	}()
-	require.NoError(t, f.frame(0, "a", true))
+	require.Eventually(t, func() bool { return f.frame(0, "a", true) == nil }, 20*time.Second, 30*time.Millisecond)
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -22,11 +22,15 @@ type owning struct {
 }
 
 func own(t *testing.T, d *dispatcher.Dispatcher, h *holder, epoch uint64) *owning {
+	return ownAs(t, d, h, epoch, "") // an older one
+}
+
+func ownAs(t *testing.T, d *dispatcher.Dispatcher, h *holder, epoch uint64, token string) *owning {
 	o := new(owning)
 	o.near, o.far = net.Pipe()
 	go hear(o.far, func(m queue.Message) { o.told = append(o.told, m) })
 	go func() {
-		frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Dispatcher, Text: []byte("d")})
+		frames := queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: queue.Dispatcher, Text: []byte("d"), Token: []byte(token)})
 		_, _ = o.far.Write(queue.Append(frames, &queue.Message{Kind: queue.Own, Epoch: epoch}))
 	}()
 	conn, err := queue.Open(o.near, queue.Self{Role: queue.Gateway, Name: "g", Patience: -1}, queue.Dispatcher, nil)

@@ -129,6 +129,14 @@ func (p *Places) Leave(holder any) {
 	}
 }
 
+// Given are the places that streams have.
+func (p *Places) Given() (all []Placed) {
+	for _, of := range p.of {
+		all = append(all, p.tell(of))
+	}
+	return all
+}
+
 // Taken is how many places are.
 func (p *Places) Taken() int { return len(p.of) }
 

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/dispatcher"
+	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire/queue"
+)
+
+// placed notes which streams have a place, and how often one was refused.
+type placed struct {
+	open    map[string]bool
+	refused int
+}
+
+func (p *placed) Placed(of dispatcher.Stream, place admission.Place) {
+	if p.open[of.Name] = place.Open; !place.Open {
+		delete(p.open, of.Name)
+		p.refused++
+	}
+}
+
+// filmed is a service of so many streams.
+func filmed(t *testing.T, d *dispatcher.Dispatcher, count int) *dispatcher.Generation {
+	of := version(1)
+	of.Pipeline.Stream = pipelines.Stream{Rate: 1, Count: count}
+	of.Pipeline.Rate = of.Pipeline.Stream.Total()
+	g, err := d.Compile(of)
+	require.NoError(t, err)
+	d.Install(g, nil, nil)
+	return g
+}
+
+// Dispatchers are upgraded while streams are open: an older one gives no places, and the gateway does
+// so itself. The next is told of those that are open, and of no others; and the other way round.
+func TestPlacesBesideAnOlderDispatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, h, to := follower(time.Now()), &holder{}, &placed{open: map[string]bool{}}
+		g := filmed(t, d, 2)
+		stream := func(name string) dispatcher.Stream { return dispatcher.Stream{Service: "p", Pipeline: "p", Name: name} }
+		d.OpenStream(g, stream("a"), to)
+		require.Empty(t, to.open, "nobody decides")
+		first := own(t, d, h, 1)
+		for _, name := range []string{"b", "c", "d"} {
+			d.OpenStream(g, stream(name), to)
+		}
+		require.Equal(t, map[string]bool{"a": true, "b": true}, to.open)
+		require.Equal(t, 2, to.refused)
+		second := ownAs(t, d, h, 2, "places")
+		asked := second.of(queue.Ask)
+		require.Len(t, asked, 2)
+		for _, m := range asked {
+			require.True(t, m.Again, "it has a place")
+			require.Contains(t, []string{"p\x00a", "p\x00b"}, string(m.Token))
+		}
+		d.CloseStream(stream("a"), to)
+		synctest.Wait()
+		require.Len(t, second.of(queue.Shut), 1)
+		third := own(t, d, h, 3)
+		d.OpenStream(g, stream("c"), to)
+		d.OpenStream(g, stream("d"), to)
+		require.Equal(t, 3, to.refused, "b and c are open")
+		for _, o := range []*owning{first, second, third} {
+			_ = o.far.Close()
+		}
+		require.Empty(t, slices.Concat(first.of(queue.Ask), third.of(queue.Ask)))
+	})
+}
