@@ -81,8 +81,15 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	if err != nil {
 		return e, err
 	}
-	frame := &heldFrame{make(chan struct{})}
 	s.mu.Lock()
+	if place.told.Open && s.places[e.stream] != place { // its stream has ended meanwhile, and it begins another
+		s.mu.Unlock()
+		if place, err = g.place(ctx, p, f, e.stream); err != nil {
+			return e, err
+		}
+		s.mu.Lock()
+	}
+	frame := &heldFrame{make(chan struct{})}
 	now, told := g.now(), place.told
 	v, before, until := s.of.Arrive(now, f.rules, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: f.deadline, Frame: frame})
 	if f.Stream != "" && !last {

@@ -218,3 +218,21 @@ func TestStreamsThatNobodyWaitsFor(t *testing.T) {
 	require.NoError(t, f.frame(1, "d", false))
 	f.refused("e")
 }
+
+// A frame whose stream ends after it was told of its place, and before it goes in, begins another.
+func TestAStreamEndsBeforeAFrameGoesIn(t *testing.T) {
+	f := cameras(t, 1)
+	s := &f.gateways[0].pipeline(f.deployed.Name()).streams
+	answer := make(chan error, 1)
+	go func() { answer <- f.frame(0, "a", false) }()
+	require.Eventually(t, func() bool { return f.asked(0) == 1 }, 20*time.Second, time.Millisecond)
+	s.mu.Lock()
+	for name, place := range s.places {
+		place.told = admission.Place{Open: true, Planned: 1}
+		close(place.settled)
+		delete(s.places, name)
+	}
+	s.mu.Unlock()
+	f.decide().Own("", 1)
+	require.NoError(t, <-answer)
+}
