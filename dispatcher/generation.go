@@ -86,6 +86,7 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name := g.Deployment.Name()
+	defer d.planStreams(name, g)
 	v := d.services[name]
 	if v == nil {
 		v = &service{}
@@ -120,7 +121,6 @@ func (d *Dispatcher) Install(g *Generation, unfit []string, callers []*Executor)
 	}
 	d.services[name] = v
 	d.guard(g)
-	d.planStreams(g)
 	return moved
 }
 

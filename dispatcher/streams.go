@@ -67,14 +67,14 @@ func (d *Dispatcher) admit(pipe *pipelines.Pipeline, of Stream, holder StreamHol
 	tell(at, places.Open(now, of.Name, holder, held, phase))
 }
 
-// planStreams plans the places of the streams that are open anew, for another generation.
-func (d *Dispatcher) planStreams(g *Generation) {
+// planStreams plans the places of the streams that are open anew, for another generation of a service.
+func (d *Dispatcher) planStreams(service string, g *Generation) {
 	d.doors.mu.Lock()
 	defer d.doors.mu.Unlock()
-	p := &g.Deployment.Pipeline
-	at := Stream{Service: g.Deployment.Name(), Pipeline: p.Name}
-	if places := d.doors.of[at]; places != nil && p.Streams() > 0 {
-		tell(at, places.Plan(d.Now(), p.Stream, p.Streams()))
+	for at, places := range d.doors.of {
+		if pipe := pipelineOf(g, at); at.Service == service && pipe != nil {
+			tell(at, places.Plan(d.Now(), pipe.Stream, pipe.Streams()))
+		}
 	}
 }
 

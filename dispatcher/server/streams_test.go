@@ -10,7 +10,9 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
@@ -72,4 +74,40 @@ func TestPlacesBesideAnOlderDispatcher(t *testing.T) {
 		}
 		require.Empty(t, slices.Concat(first.of(queue.Ask), third.of(queue.Ask)))
 	})
+}
+
+// Where an update plans for fewer streams, those that opened last lose their places at once, also where
+// their pipeline is in a cluster.
+func TestAnUpdatePlansFewerStreams(t *testing.T) {
+	alone := func(count int) placement.Deployment {
+		of := version(count)
+		of.Pipeline.Stream = pipelines.Stream{Rate: 1, Count: count}
+		of.Pipeline.Rate = of.Pipeline.Stream.Total()
+		return of
+	}
+	inCluster := func(count int) placement.Deployment {
+		of := clustered(models)[0]
+		of.Generation, of.Slots = count, nil
+		p := &of.Cluster.Parts[0].Members[0].Pipeline
+		p.Name, p.Stream = "p", pipelines.Stream{Rate: 1, Count: count}
+		p.Rate = p.Stream.Total()
+		return of
+	}
+	for name, of := range map[string]func(int) placement.Deployment{"alone": alone, "in a cluster": inCluster} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})
+			to := &placed{open: map[string]bool{}}
+			for _, count := range []int{3, 2, 1} {
+				g, err := d.Compile(of(count))
+				require.NoError(t, err)
+				d.Install(g, nil, nil)
+				for _, stream := range []string{"a", "b", "c"}[len(to.open)+to.refused:] {
+					d.AdmitStream(dispatcher.Stream{Service: g.Deployment.Name(), Pipeline: "p", Name: stream}, to, false, 0)
+				}
+				require.Len(t, to.open, count)
+				require.Equal(t, 3-count, to.refused)
+			}
+		})
+	}
 }
