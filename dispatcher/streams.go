@@ -108,12 +108,12 @@ func (d *Dispatcher) EndStreams(holder StreamHolder) {
 	}
 }
 
-// ForgetStreams forgets the places of a service, or of all for "": another has decided since.
-func (d *Dispatcher) ForgetStreams(service string) {
+// ForgetStreams forgets the places of services for which another has decided since.
+func (d *Dispatcher) ForgetStreams(decided func(service string) bool) {
 	d.doors.mu.Lock()
 	defer d.doors.mu.Unlock()
 	for at := range d.doors.of {
-		if service == "" || at.Service == service {
+		if decided(at.Service) {
 			delete(d.doors.of, at)
 		}
 	}

@@ -118,8 +118,8 @@ func (s *Server) Own(service string, epoch uint64) {
 	if epoch <= s.owns[service] {
 		return
 	}
+	s.unsettle(service, epoch)
 	s.owns[service], s.epoch = epoch, max(s.epoch, epoch)
-	s.unsettle(service)
 	for _, k := range slices.SortedFunc(maps.Keys(s.generations), func(a, b generationKey) int { return strings.Compare(a.service, b.service) }) {
 		s.look(k.service)
 	}

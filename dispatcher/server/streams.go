@@ -20,10 +20,13 @@ type opening struct {
 // have places, before it gives places to others.
 const settling = time.Second
 
-// unsettle begins anew with the places of a service, or of all for "": the gateways say which
-// streams have one. Server.mu is held.
-func (s *Server) unsettle(service string) {
-	s.dispatcher.ForgetStreams(service)
+// unsettle begins anew with the places of a service, or of all for "", that is to be owned by another
+// epoch: the gateways say which streams have one. Where a service has a higher one, they have said so.
+// Server.mu is held.
+func (s *Server) unsettle(service string, epoch uint64) {
+	s.dispatcher.ForgetStreams(func(of string) bool {
+		return (service == "" || of == service) && s.epochOf(of) < epoch
+	})
 	s.settled = time.Now().Add(settling)
 }
 

@@ -111,3 +111,21 @@ func TestAnUpdatePlansFewerStreams(t *testing.T) {
 		})
 	}
 }
+
+// A server that comes to own all services keeps the places of one that it owns by a higher epoch, which
+// gateways do not tell it again.
+func TestPlacesOfAServiceThatIsOwnedAlready(t *testing.T) {
+	began := time.Now()
+	d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})
+	filmed(t, d, 1)
+	s, to := New(d, Options{}), &placed{open: map[string]bool{}}
+	stream := func(name string) dispatcher.Stream { return dispatcher.Stream{Service: "p", Pipeline: "p", Name: name} }
+	s.Own("p", 5)
+	d.AdmitStream(stream("a"), to, false, 0)
+	s.Own("", 3)
+	d.AdmitStream(stream("b"), to, false, 0)
+	require.Equal(t, map[string]bool{"a": true}, to.open)
+	s.Own("", 7)
+	d.AdmitStream(stream("b"), to, false, 0)
+	require.True(t, to.open["b"], "another may have decided since")
+}
