@@ -97,7 +97,7 @@ func zoo(ctx context.Context, e *Env) (out Result, err error) {
 		}
 	}
 	if e.Quick {
-		list = list[1:3]
+		list = slices.DeleteFunc(list, func(s DispatchSetting) bool { return s.Name == "all" })
 	}
 	policies := append(dispatchPolicies(), nexusEight, shepherd)
 	all, err := goodputs(ctx, e, "Zoo of networks", list, policies)
@@ -116,7 +116,7 @@ func zoo(ctx context.Context, e *Env) (out Result, err error) {
 			if policy == "nexus" {
 				alone = reached
 			}
-			if policy == nexusEight {
+			if policy == nexusEight && reached > 0 {
 				out.AddWithin(at, policy, "over nexus with one frontend", "", reached/alone, 0.55, 0.89)
 			}
 		}
