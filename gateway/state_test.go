@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -286,5 +287,42 @@ func TestStateMovesWithItsModule(t *testing.T) {
 			require.Equal(t, []float32{float32(n), h}, y, "generation %d", generation)
 			require.Equal(t, n == 0 || n >= 4 && n%2 == 0, fresh)
 		}
+	})
+}
+
+// Frames that wait for the place of their stream go in as they have come, whoever of them goes away.
+func TestFramesThatWaitForAPlaceGoInInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, place := New(Options{}), &pipeline{name: "p"}, &streamPlace{settled: make(chan struct{})}
+		p.streams.places = map[string]*streamPlace{"a": place}
+		var in []int
+		var leave []context.CancelFunc
+		for i := range 30 {
+			ctx, cancel := context.WithCancel(context.Background())
+			if i%3 == 1 {
+				leave = append(leave, cancel)
+			}
+			go func() {
+				defer cancel()
+				_, next, err := g.place(ctx, p, &frameOf{}, "a")
+				if err != nil {
+					return
+				}
+				in = append(in, i) // one after the other
+				time.Sleep(ms)
+				next()
+			}()
+			synctest.Wait()
+		}
+		for _, one := range leave {
+			one()
+		}
+		synctest.Wait()
+		close(place.settled)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, in, 20)
+		require.IsIncreasing(t, in)
+		require.NoError(t, g.Close())
 	})
 }

@@ -36,6 +36,7 @@ type streamPlace struct {
 	waiting int           // frames that have come before there was an answer, and not given up
 	settled chan struct{} // closed when there is one, which is
 	told    admission.Place
+	last    chan struct{} // closed when the frame that has come last has come in, or not; see line
 }
 
 // door is where a pipeline's streams come in, and has their places. One of a pipeline that is removed
@@ -77,7 +78,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	if f.Stream == "" {
 		e.stream, last = "\x00\x00"+g.name+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
 	}
-	place, err := g.place(ctx, p, f, e.stream)
+	place, next, err := g.place(ctx, p, f, e.stream)
 	if err != nil {
 		return e, err
 	}
@@ -106,6 +107,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		e.turn = of.enters()
 	}
 	s.mu.Unlock()
+	next()
 	if last {
 		g.expireStreams(p)
 	}
@@ -154,35 +156,62 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	return e, tooFast(f.rules)
 }
 
-// place waits until a stream has a place, for which it asks whoever decides for the service.
-func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name string) (*streamPlace, *wire.Error) {
+// place waits until a stream has a place, for which it asks whoever decides for the service, and until the frames
+// that have come before have gone in; next is for the one behind.
+func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name string) (of *streamPlace, next func(), err *wire.Error) {
 	s := &p.streams
 	place := s.placeOf(name)
 	if place == nil {
 		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name})
 	}
-	select {
-	case <-place.settled:
-		return place, nil
-	default:
+	before, mine := s.line(place)
+	next = func() { close(mine) }
+	if isClosed(place.settled) && isClosed(before) {
+		return place, next, nil
 	}
 	if f.deadline != 0 {
 		limited, cancel := context.WithDeadline(ctx, g.epoch.Add(f.deadline))
 		defer cancel()
 		ctx = limited
 	}
-	select {
-	case <-place.settled:
-		return place, nil
-	case <-ctx.Done():
+	for _, until := range []chan struct{}{before, place.settled} {
+		select {
+		case <-until:
+		case <-ctx.Done():
+		}
 	}
-	if g.leavePlace(p, place) {
-		return place, nil
+	if g.leavePlace(p, place) && isClosed(before) {
+		return place, next, nil
 	}
+	go func() { // who is behind still waits for who is before
+		<-before
+		close(mine)
+	}()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, wire.Errorf(wire.CodeDeadline, "", "no dispatcher has given its stream a place in time; harpagon status says which decides")
+		return nil, nil, wire.Errorf(wire.CodeDeadline, "", "no dispatcher has given its stream a place in time; harpagon status says which decides")
 	}
-	return nil, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+	return nil, nil, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
+}
+
+// line puts a frame behind the one that has come before it: that closes before, and this is to close mine.
+func (s *streams) line(place *streamPlace) (before, mine chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before = place.last; before == nil {
+		before = make(chan struct{})
+		close(before)
+	}
+	place.last = make(chan struct{})
+	return before, place.last
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // askPlace asks for the place of a stream, unless somebody has meanwhile.

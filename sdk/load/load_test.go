@@ -155,6 +155,7 @@ type refusing struct {
 
 func (r *refusing) Send(int, bool) error { r.sent <- struct{}{}; return nil }
 func (r *refusing) Close()               { close(r.sent) }
+func (r *refusing) Shift() time.Duration { return 0 }
 func (r *refusing) Receive() error {
 	for ; r.waited < r.after; r.waited++ {
 		<-r.sent
