@@ -85,7 +85,9 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	s.mu.Lock()
 	if place.told.Open && s.places[e.stream] != place { // its stream has ended meanwhile, and it begins another
 		s.mu.Unlock()
-		if place, err = g.place(ctx, p, f, e.stream); err != nil {
+		old := next
+		place, next, err = g.place(ctx, p, f, e.stream)
+		if old(); err != nil {
 			return e, err
 		}
 		s.mu.Lock()
