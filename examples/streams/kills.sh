@@ -3,7 +3,7 @@
 # of each role, on emulated devices. Meanwhile it kills (kill -9) a worker with its engines, a gateway
 # and a dispatcher in turn, every twenty seconds, and starts each again; and thirty per cent more
 # cameras than planned come and are refused. It ends with a verdict: every frame that was sent has one
-# outcome, none failed without a type, no camera lost its place, and none more had one. The shares in
+# outcome, none failed without a type, no camera was refused when it opened, and none more was let in. The shares in
 # time are printed, with and without the frames that were due within a second after a kill; with
 # STRICT=yes, on a calm machine, each must be 0.99 without them.
 #
