@@ -39,7 +39,7 @@ func TestAServiceAsksForHosts(t *testing.T) {
 		s := r.status()
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, activities.TypeAwaits, s.Failure.Type)
-		assert.Contains(t, s.Failure.Reason, `module "detect" has no profile and no host has a device`)
+		assert.Contains(t, s.Failure.Reason, `module "detect" has no profile and no host has a device to measure it on: it wants hardware cpu, and the hosts offer none`)
 		assert.Contains(t, s.Failure.Reason, "; asked for 1 host of cpu")
 		assert.Equal(t, []activities.Want{{Hardware: "cpu", Hosts: 1}}, w.wants("pipeline/traffic"))
 		w.comes(r, "cpu-1", 1)

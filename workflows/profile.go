@@ -3,7 +3,9 @@ package workflows
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -118,11 +120,35 @@ func measurements(hardware []pipelines.Hardware, modules []pipelines.Module, dev
 	for _, m := range modules {
 		if !measured[m.Name] {
 			return nil, temporal.NewNonRetryableApplicationError(fmt.Sprintf(
-				"workflows: module %q has no profile and no host has a device to measure it on; start a worker with hardware that the pipeline declares, or give the module a profile",
-				m.Name), activities.TypeMisfit, nil)
+				"workflows: module %q has no profile and no host has a device to measure it on: it wants hardware %s, and the hosts offer %s; start a worker with such hardware, declare the hardware that is there, or give the module a profile",
+				m.Name, wantedKinds(m, hardware), offeredKinds(devices)), activities.TypeMisfit, nil)
 		}
 	}
 	return kinds, nil
+}
+
+// wantedKinds names the kinds of hardware that may run a module.
+func wantedKinds(m pipelines.Module, hardware []pipelines.Hardware) string {
+	names := m.Hardware
+	if len(names) == 0 {
+		for _, h := range hardware {
+			names = append(names, h.Name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// offeredKinds names the kinds of the devices, with how many there are of each.
+func offeredKinds(devices []placement.Device) string {
+	counts := map[string]int{}
+	for _, d := range devices {
+		counts[d.Hardware]++
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		kinds = append(kinds, fmt.Sprintf("%s (%d)", kind, counts[kind]))
+	}
+	return cmp.Or(strings.Join(kinds, ", "), "none")
 }
 
 // holdWhileMeasuring reserves the devices that are measured on for a service that has none yet, where

@@ -33,7 +33,7 @@ func TestTheTutorial(t *testing.T) {
 	require.GreaterOrEqual(t, values, 0)
 	all := rendered(t, steps[values].Text)
 	program := filepath.Join(t.TempDir(), "harpagon")
-	out, err := exec.Command("cp", "/tmp/me/h-tutorials", program).CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", program, "../../cmd/harpagon").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
 	c, pods := newCluster(t, program, all)

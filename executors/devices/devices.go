@@ -132,6 +132,14 @@ func Local(c Config) ([]placement.Device, error) {
 	return all, nil
 }
 
+// HaveGPU reports whether one of the devices is a GPU of the driver.
+func HaveGPU(all []placement.Device) bool {
+	return slices.ContainsFunc(all, func(d placement.Device) bool { return Visible(d.Name) != "" })
+}
+
+// NoGPU is what a user who asks for GPUs reads where there is none.
+const NoGPU = "--gpus: NVIDIA's driver lists no GPU on this machine, so none is offered; nvidia-smi shows what it finds"
+
 // Instance is number i of a kind of instances that a host offers so many of its cores
 // as.
 func Instance(host, kind string, i, cores int, memory int64) placement.Device {

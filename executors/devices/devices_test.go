@@ -31,6 +31,8 @@ func TestLocal(t *testing.T) {
 		{Host: "a", Name: "gpu/GPU-1", Hardware: "h200", Memory: 141},
 		{Host: "a", Name: "gpu/GPU-2", Hardware: "v100", Memory: 7},
 	}, got)
+	require.True(t, HaveGPU(got))
+	require.False(t, HaveGPU(got[:2]))
 }
 
 func TestLocalDefaults(t *testing.T) {

@@ -31,6 +31,8 @@ type symptom struct {
 	OK     bool   `json:"ok"`
 	Found  string `json:"found"`
 	Advice string `json:"advice,omitempty"` // the problem, and what to do
+
+	absent bool // and only some need it
 }
 
 func seen(check string, ok bool, found, advice string) symptom {
@@ -107,7 +109,7 @@ func (x doctor) library() symptom {
 func (x doctor) driver() symptom {
 	version, err := fs.ReadFile(x.root, "proc/driver/nvidia/version")
 	if err != nil {
-		return seen("driver", true, "none of NVIDIA", "")
+		return symptom{Check: "driver", OK: true, Found: "no driver of NVIDIA (only modules on GPUs need it)", absent: true}
 	}
 	first, _, _ := strings.Cut(string(version), "\n")
 	gpus, err := devices.NVIDIA().List()
@@ -273,6 +275,9 @@ func describeSymptoms(to io.Writer, all []symptom) error {
 	var advice []string
 	for _, f := range all {
 		state := "ok"
+		if f.absent {
+			state = "none"
+		}
 		if !f.OK {
 			state = "look"
 			advice = append(advice, f.Check+": "+f.Advice)

@@ -39,7 +39,9 @@ func TestDoctorReadsLoadAndMemory(t *testing.T) {
 	assert.False(t, x.memory().OK)
 	assert.Empty(t, machine(nil).load(), "what cannot be told is left out")
 	assert.True(t, machine(nil).driver().OK)
-	assert.Equal(t, "none of NVIDIA", machine(nil).driver().Found)
+	var printed strings.Builder
+	require.NoError(t, describeSymptoms(&printed, []symptom{machine(nil).driver()}))
+	assert.Regexp(t, `driver +none +no driver of NVIDIA\n`, printed.String())
 }
 
 func TestDoctor(t *testing.T) {

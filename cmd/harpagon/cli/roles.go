@@ -145,6 +145,9 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 		if o.Devices, err = offered(devices.Config{Host: o.Name, Cores: cores, Kind: kind}, gpus, emulate); err != nil {
 			return err
 		}
+		if gpus && !devices.HaveGPU(o.Devices) {
+			fmt.Fprintln(d.Stderr, devices.NoGPU)
+		}
 		if len(emulate) > 0 {
 			o.ForceEngine = executors.EngineEmulated
 		}

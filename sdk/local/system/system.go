@@ -220,6 +220,9 @@ func (s *System) devices(o Options, doc pipelines.Document) (all []placement.Dev
 	if all, err = Devices(host, doc, o.Engine, o.Cores, o.GPUs); err != nil {
 		return nil, err
 	}
+	if o.GPUs && !devices.HaveGPU(all) {
+		s.say("%s", devices.NoGPU)
+	}
 	return all, s.folder.remember(all)
 }
 

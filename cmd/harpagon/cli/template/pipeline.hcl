@@ -2,9 +2,9 @@
 # names each of them.
 #
 #   harpagon validate .   finds every mistake in this folder
-#   harpagon plan .       tells what the pipeline takes, and what that costs
-#   harpagon up .         runs it, once its modules have models and its hardware
-#                         is that of this machine, such as hardware "cpu"
+#   harpagon plan .       shows what the pipeline takes, and what that costs
+#   harpagon up .         serves it; modules without models are emulated: their
+#                         batches take as long as the profile lists
 
 # Values that change from run to run: harpagon plan . --var rate=200, or the
 # environment variable HARPAGON_VAR_rate.
