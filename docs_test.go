@@ -186,11 +186,11 @@ func TestPageOfErrors(t *testing.T) {
 	source, err := os.ReadFile("wire/errors.go")
 	require.NoError(t, err)
 	var want, got []string
-	for _, m := range regexp.MustCompile(`Code\w+ +Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		code := wire.Code(m[1])
-		want = append(want, fmt.Sprintf("| `%s` | %d | %v |", code, oip.Status(code), codes.Code(oip.GRPC(code))))
+	for _, m := range regexp.MustCompile(`Code(\w+) +Code = "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		code := wire.Code(m[2])
+		want = append(want, fmt.Sprintf("| `%s` | %d | %v | `sdk.Err%s` |", code, oip.Status(code), codes.Code(oip.GRPC(code)), m[1]))
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `\\w+` \\| [0-9]{3} \\| \\w+ \\|").FindAllString(page, -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `\\w+` \\| [0-9]{3} \\| \\w+ \\| `[\\w.]+` \\|").FindAllString(page, -1) {
 		got = append(got, m)
 	}
 	assert.ElementsMatch(t, want, got)
