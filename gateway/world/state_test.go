@@ -1,5 +1,10 @@
 package world
 
+import "time"
+
+// unbroken is for how long no stream can have been silent for so long that it is over.
+const unbroken = 8 * time.Second
+
 // together notes the frames of a batch: of a stream there is one at the most.
 func (h *history) together(module string, ids []int) {
 	h.mu.Lock()
@@ -30,7 +35,7 @@ func (h *history) chains(requests map[int]*request) {
 			if generations[of] == nil {
 				generations[of] = map[int]bool{}
 			}
-			if generations[of][r.answeredBy] = true; r.before == 0 {
+			if generations[of][r.answeredBy] = true; r.before == 0 && r.start.Sub(h.world.began) < unbroken {
 				fresh[of]++
 			}
 		}
