@@ -244,6 +244,12 @@ func (g *Gateway) wait(ctx context.Context, r *Request, now dispatch.Time) {
 		case <-ctx.Done():
 			r.Fail(g.abandoned(ctx, r))
 		case <-lapsed:
+			if it := r.turn.held(); it != nil { // no dispatcher has it, to give it up
+				e := timed(r, g.now(), wire.CodeDeadline, "it waited for the frame before of its stream, which is not answered yet; scale the pipeline up, or look at the log of its worker")
+				e.Stage = it.Node.Name
+				r.Fail(e)
+				break
+			}
 			late, why := r.Deadline+patience(r), "an executor has not answered in twice the time that the request had; look at the log of its worker"
 			if stuck := r.Stuck(); stuck < late {
 				late, why = stuck, "an engine takes far longer for its batch than its profile says; look at the log of its worker"

@@ -65,6 +65,17 @@ func (f *frameTurn) end() []admission.HeldItem[moduleState] {
 	return f.of.turns.End(f.turn)
 }
 
+// held is an item of the frame that waits for one before; nil for none.
+func (f *frameTurn) held() *Item {
+	if f == nil {
+		return nil
+	}
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	it, _ := f.of.turns.Held(f.turn).(*Item)
+	return it
+}
+
 // draw is for which of two generations the stream is while one is tried: all of its frames are for
 // the same, since each would miss what the other has seen. Nothing is sent to both.
 func (s *session) draw(trial any, to func() rollout.To) rollout.To {

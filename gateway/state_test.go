@@ -326,3 +326,28 @@ func TestFramesThatWaitForAPlaceGoInInOrder(t *testing.T) {
 		require.NoError(t, g.Close())
 	})
 }
+
+// A frame that waits behind one that hangs is late at its deadline, and not when the engine should have
+// answered that has not got it.
+func TestAFrameBehindOneThatHangsIsLate(t *testing.T) {
+	filmedBy(t, keeping(100*ms, pipelines.Stream{Rate: 20, Count: 1}), spec{kind: chained, batch: 4, duration: 5 * ms}, func(g *Gateway, workers map[string]*worker) {
+		for _, w := range workers {
+			w.mu.Lock()
+			w.delay = func(int) time.Duration { return time.Minute }
+			w.mu.Unlock()
+		}
+		var under sync.WaitGroup
+		send := func(n float32) error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(n, 0), Frame: wire.Frame{Stream: "a"}})
+			return err
+		}
+		under.Go(func() { assert.ErrorContains(t, send(1), "look at the log of its worker") })
+		time.Sleep(60 * ms)
+		err := send(2)
+		require.ErrorIs(t, err, wire.ErrDeadline)
+		require.Equal(t, 100*ms, err.(*wire.Error).Elapsed)
+		require.Equal(t, "m", err.(*wire.Error).Stage)
+		under.Wait()
+		time.Sleep(time.Minute)
+	})
+}

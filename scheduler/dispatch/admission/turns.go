@@ -97,6 +97,16 @@ func (s *Turns[S]) End(t *Turn[S]) []HeldItem[S] {
 	return s.ready()
 }
 
+// Held is an item of a frame that waits for one before; nil for none.
+func (s *Turns[S]) Held(t *Turn[S]) (item any) {
+	for _, h := range s.held {
+		if h.turn == t {
+			return h.item
+		}
+	}
+	return nil
+}
+
 func (s *Turns[S]) ready() (all []HeldItem[S]) {
 	s.held = slices.DeleteFunc(s.held, func(h heldFrame[S]) bool {
 		state, ok := s.before(h.turn, h.module)

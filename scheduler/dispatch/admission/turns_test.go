@@ -83,6 +83,9 @@ func playTurns(t *testing.T, rng *rand.Rand) {
 				}
 			}
 		}
+		for _, f := range frames {
+			require.True(t, f.held == (s.Held(f.turn) != nil), "frame %d", number[f])
+		}
 	}
 	for len(frames) > 0 {
 		end(frames[rng.IntN(len(frames))])
