@@ -34,7 +34,7 @@ type Places struct {
 type place struct {
 	stream string
 	holder any
-	number int  // in the order in which they opened
+	number int // in the order in which they opened
 	slot   int
 	moved  Time // when its stream came from another holder
 }
