@@ -166,7 +166,7 @@ func slugs(text string) (all []string) {
 	return all
 }
 
-// declares says whether a test or benchmark of the folder has the name in its own.
+// declares reports whether a test or benchmark of the folder has the name in its own.
 func declares(t *testing.T, folder, kind, name string) bool {
 	files, err := filepath.Glob(folder + "/*_test.go")
 	require.NoError(t, err)

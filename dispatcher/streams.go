@@ -28,7 +28,7 @@ func StreamOf(service, key string) Stream {
 
 // StreamHolder has the places of streams: a gateway, or what stands for one.
 type StreamHolder interface {
-	// Placed is told that a stream has a place, or has none any more, or has another phase. It
+	// Placed learns that a stream has a place, or has none any more, or has another phase. It
 	// must not block, nor ask for a place.
 	Placed(of Stream, p admission.Place)
 }
@@ -67,7 +67,7 @@ func (d *Dispatcher) admit(pipe *pipelines.Pipeline, of Stream, holder StreamHol
 	tell(at, places.Open(now, of.Name, holder, held, phase))
 }
 
-// planStreams plans the places of the streams that are open anew, for another generation of a service.
+// planStreams plans the places of the streams that are open again, for another generation of a service.
 func (d *Dispatcher) planStreams(service string, g *Generation) {
 	d.doors.mu.Lock()
 	defer d.doors.mu.Unlock()
@@ -233,7 +233,7 @@ func (d *Dispatcher) ask(l *Link, of Stream, a *ask) {
 	l.conn.Send(&queue.Message{Kind: queue.Ask, Text: []byte(of.Service), Token: []byte(of.key()), Again: a.held, Left: a.phase - d.Now()})
 }
 
-// CloseStream says that a stream of a generation is over.
+// CloseStream reports that a stream of a generation is over.
 func (d *Dispatcher) CloseStream(of Stream, holder StreamHolder) {
 	d.EndStream(of, holder)
 	d.mu.Lock()

@@ -82,7 +82,7 @@ func stagingRig(t *testing.T, f func(t *testing.T, r *rig, s *staging)) {
 	})
 }
 
-// soon waits for what tells of the batch's end.
+// soon waits for what describes the batch's end.
 func (g *gate) soon() *attach.Soon {
 	m, err := g.line.Recv()
 	require.NoError(g.t, err)
@@ -142,7 +142,7 @@ func TestNobodyIsOvertakenByABatchAhead(t *testing.T) {
 }
 
 // TestALostEngineIsLoadedOnce: of two batches that the engine held, the first has it
-// loaded anew, and each has its place back then.
+// loaded again, and each has its place back then.
 func TestALostEngineIsLoadedOnce(t *testing.T) {
 	stagingRig(t, func(t *testing.T, r *rig, s *staging) {
 		r.start(task("e1"), Observer{})

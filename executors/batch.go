@@ -11,7 +11,7 @@ import (
 )
 
 // leastStuck is the least time after which an engine is given up that does not answer: a
-// pause of the whole machine is no reason to load anything anew. As long again it has to
+// pause of the whole machine is no reason to load anything again. As long again it has to
 // heed the end of its context; one that does not is left behind.
 const leastStuck = time.Second
 

@@ -113,7 +113,7 @@ func descends(all map[int]process, id, from int) bool {
 	return false
 }
 
-// parse reads a line of /proc/PID/stat. The name of the program stands in
+// parse reads a line of /proc/PID/stat. The name of the program is in
 // parentheses and may hold anything.
 func parse(raw []byte) (process, bool) {
 	end := bytes.LastIndexByte(raw, ')')

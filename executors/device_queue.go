@@ -195,7 +195,7 @@ type DeviceStatus struct {
 	Busy    time.Duration // with batches, those that ran side by side counted each
 }
 
-// DeviceStatuses tells how every device of the host is used, sorted by name.
+// DeviceStatuses reports how every device of the host is used, sorted by name.
 func (h *Host) DeviceStatuses() []DeviceStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()

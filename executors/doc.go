@@ -14,7 +14,7 @@
 // A batch that the engine refuses, because of one request or another, is
 // computed again request by request, so that only those fail that spoil it. When
 // the engine is lost, the executor says so with the result and takes no batch in
-// that place until it has loaded the engine anew and said Ready.
+// that place until it has loaded the engine again and said Ready.
 //
 // An engine that has its device for itself and can take a batch while it computes
 // another (stager) need not wait for the way of the next one: shortly before the
@@ -57,7 +57,7 @@
 //
 //	load 1 ── load 4 ── load 16 ── round: 1 4 16 ── round: 16 4 1 ── ... ── points
 //
-// An engine that LoadsOnce is loaded for the largest only, and tells of the memory of all. An instance that is a Keeper
+// An engine that LoadsOnce is loaded for the largest only, and describes the memory of all. An instance that is a Keeper
 // is not closed in the end: the executor that is planned by what it told may have it.
 //
 // Durations are taken from the calm rounds, or the calmest half; spreads from all.
@@ -66,7 +66,7 @@
 //
 // # What modules are sent
 //
-// feedsOf says what a pipeline sends to a module, and makes such requests for
+// feedsOf reports what a pipeline sends to a module, and makes such requests for
 // what has to be tried without real ones: measuring, warming up, loads.
 //
 // # Warming up
@@ -86,7 +86,7 @@
 //
 // # Other load
 //
-// ReadProcessors tells how much of the machine's processors others use: work that
+// ReadProcessors reports how much of the machine's processors others use: work that
 // is neither this process nor one that it has started.
 //
 // Two readings make a ProcessorUse:

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Model says what an engine is to load.
+// Model reports what an engine is to load.
 type Model struct {
 	Module      pipelines.Module   // model path, function name, parameters, profile
 	Hardware    string             // kind of device it will run on
@@ -23,7 +23,7 @@ type Model struct {
 	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot know
 	OutputRows  map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
 
-	// Feeds says what the pipeline sends to inputs whose size the model leaves
+	// Feeds reports what the pipeline sends to inputs whose size the model leaves
 	// open, by name, where that is known; for warming up.
 	Feeds map[string]pipelines.Port
 }
@@ -51,7 +51,7 @@ type Instance interface {
 	// of the signature; so is the result for outputs. len(items) is at least 1
 	// and at most the largest batch size loaded. The error is a *wire.Error;
 	// after one with code "unavailable" the instance is gone and must be
-	// loaded anew.
+	// loaded again.
 	Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error)
 	// Close frees everything; it may be called more than once.
 	Close() error
@@ -82,7 +82,7 @@ type stager interface {
 
 // mortal is an Instance that may end by itself, such as one with a process of its own.
 type mortal interface {
-	// AwaitEnd says how it ended by itself, as Run would then; nil when ctx ends first.
+	// AwaitEnd reports how it ended by itself, as Run would then; nil when ctx ends first.
 	AwaitEnd(ctx context.Context) error
 }
 
@@ -201,7 +201,7 @@ func (o oneByOne) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tens
 
 // Check compares tensors with the ports that they belong to: as many, each of
 // the port's datatype, rank and dimensions (-1 takes any), and with as much
-// data as the shape says. A port without a datatype takes any tensor.
+// data as the shape states. A port without a datatype takes any tensor.
 func Check(ports []pipelines.Port, tensors []wire.Tensor) error {
 	if len(tensors) != len(ports) {
 		return fmt.Errorf("%d tensors where %d are expected", len(tensors), len(ports))

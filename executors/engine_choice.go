@@ -17,7 +17,7 @@ import (
 // where not, and "emulated" where there is only a profile.
 //
 // A module that names "onnxruntime" gets "gorgonia" too where the former cannot
-// run, if the latter can run the model. Notice is told of either exchange.
+// run, if the latter can run the model. Notice learns of either exchange.
 //
 // The error also says that the host may not run the module; nothing that it names is to
 // be read then.
@@ -80,7 +80,7 @@ func available(e Engine) error {
 	return nil
 }
 
-// unfit says why the engine that needs nothing cannot run a model.
+// unfit reports why the engine that needs nothing cannot run a model.
 func (h *Host) unfit(m pipelines.Module) error {
 	if _, err := h.engine(EngineNetwork, m.Name); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (h *Host) unfit(m pipelines.Module) error {
 	return err
 }
 
-// notice tells of each module once.
+// notice describes each module once.
 func (h *Host) notice(module, line string) {
 	h.mu.Lock()
 	known := h.noticed[module]
@@ -123,7 +123,7 @@ func (h *Host) tell(format string, args ...any) {
 	}
 }
 
-// Signatures tells what modules consume and produce without loading them. It
+// Signatures reports what modules consume and produce without loading them. It
 // asks the engine that would run each (see EngineFor) where that is a Signer,
 // and otherwise reads the module's ONNX file: what it computes for the engine
 // that knows few operators, what it declares for any other. Of a model that leaves the

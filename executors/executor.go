@@ -145,7 +145,7 @@ func (e *executor) fill(ctx, run context.Context, c *lane) error {
 	return nil
 }
 
-// watch loads a lane anew whose engine ends while no batch finds out. life is that of the
+// watch loads a lane again whose engine ends while no batch finds out. life is that of the
 // lane's instances.
 func (e *executor) watch(ctx, run, life context.Context, c *lane, one mortal) {
 	idle, cancel := context.WithCancel(life)
@@ -219,7 +219,7 @@ func failure(module string, err error) *wire.Error {
 	return wire.Errorf(wire.CodeInternal, module, "%v", err)
 }
 
-// LoadError says that an executor, or a measurement, could not have its module's
+// LoadError reports that an executor, or a measurement, could not have its module's
 // engine ready: the engine is missing, or cannot load the module.
 type LoadError struct {
 	Module string

@@ -53,10 +53,10 @@ type Host struct {
 	// files where the declaration names them, as they are when they are loaded.
 	Content *content.Cache
 
-	// Confine says what modules may have the host read, run and call.
+	// Confine reports what modules may have the host read, run and call.
 	Confine Confinement
 
-	// Busy tells how much of the processors is used, for Measure; nil means
+	// Busy reports how much of the processors is used, for Measure; nil means
 	// Read.
 	Busy func() (ProcessorReading, error)
 
@@ -177,7 +177,7 @@ func (h *Host) coresOf(device string) int {
 	return 0
 }
 
-// Executors tells how every executor of the host is doing, sorted by name.
+// Executors reports how every executor of the host is doing, sorted by name.
 func (h *Host) Executors() []Status {
 	h.mu.Lock()
 	all := make([]Status, 0, len(h.running))
@@ -189,7 +189,7 @@ func (h *Host) Executors() []Status {
 	return all
 }
 
-// Status tells how one executor is doing; false when it does not run here.
+// Status reports how one executor is doing; false when it does not run here.
 func (h *Host) Status(name string) (Status, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,7 +215,7 @@ type Confinement struct {
 	Addresses []string
 }
 
-// Check says why a module must not run on the host.
+// Check reports why a module must not run on the host.
 func (c Confinement) Check(m pipelines.Module) error {
 	if len(m.Command) > 0 && len(c.Commands) > 0 && !slices.Contains(c.Commands, m.Command[0]) {
 		return fmt.Errorf("module %q wants to run %q, which this host does not allow; start its worker with --allow-command %s if it is to be trusted", m.Name, m.Command[0], m.Command[0])

@@ -21,7 +21,7 @@ type lane struct {
 	stop      context.CancelFunc // of the context that they were loaded with
 
 	// Used by who has the device.
-	lost    *wire.Error             // the engine is gone; nil again once it is loaded anew
+	lost    *wire.Error             // the engine is gone; nil again once it is loaded again
 	crashes int                     // since the last batch that was computed
 	took    []Durations             // by resident
 	behind  map[int]<-chan struct{} // residents whose instances were given up at work, until they have ended
@@ -36,7 +36,7 @@ type lanes struct {
 	mu        sync.Mutex
 	changed   sync.Cond
 	depth     int // batches that a lane may hold
-	reloading int // whose engines are being loaded anew
+	reloading int // whose engines are being loaded again
 	closed    bool
 }
 
@@ -57,7 +57,7 @@ func (p *lanes) setDepth(depth int) {
 }
 
 // acquire waits for room in a lane. It returns nil when the engines of all are being
-// loaded anew, so that the sender of the batch hears of it at once.
+// loaded again, so that the sender of the batch hears of it at once.
 func (p *lanes) acquire() *lane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *lanes) release(c *lane) {
 	p.changed.Broadcast()
 }
 
-// beginReload notes that the engine of a lane that was taken is being loaded anew. It is
+// beginReload notes that the engine of a lane that was taken is being loaded again. It is
 // false where somebody else does so already.
 func (p *lanes) beginReload(c *lane) bool {
 	p.mu.Lock()
@@ -106,7 +106,7 @@ func (p *lanes) beginReload(c *lane) bool {
 	return true
 }
 
-// seize is acquire and beginReload of a certain lane, unless somebody else has loaded it anew
+// seize is acquire and beginReload of a certain lane, unless somebody else has loaded it again
 // and so ended the life of what was loaded before.
 func (p *lanes) seize(life context.Context, c *lane) bool {
 	p.mu.Lock()
@@ -143,7 +143,7 @@ func (p *lanes) endReload(c *lane) {
 	p.changed.Broadcast()
 }
 
-// awaitLoaded blocks until not all engines are being loaded anew, or the executor ends.
+// awaitLoaded blocks until not all engines are being loaded again, or the executor ends.
 func (p *lanes) awaitLoaded() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,13 +20,13 @@ import (
 )
 
 // MeasureMethod counts up when the same runs would give another profile, so
-// that points which were kept before are measured anew.
+// that points which were kept before are measured again.
 const MeasureMethod = 2
 
 // DefaultBatches are measured where a module does not say which.
 func DefaultBatches() []int { return []int{1, 2, 4, 8, 16, 32} }
 
-// MeasureTask says what to measure. It travels as JSON.
+// MeasureTask reports what to measure. It travels as JSON.
 type MeasureTask struct {
 	Module   pipelines.Module
 	Hardware string
@@ -82,7 +82,7 @@ func (t MeasureTask) batches() []int {
 // for what becomes of the runs.
 //
 // Points in from are taken over as they are; its rounds are gone on with. tell,
-// which may be nil, is told of everything so far after every round, so that an
+// which may be nil, learns of everything so far after every round, so that an
 // interrupted measurement resumes. Where the device has too little memory for the
 // largest sizes, the others are measured; where as many instances as batches are to
 // run at a time cannot be had, fewer are. Host.Notice is told.
@@ -180,7 +180,7 @@ func (t MeasureTask) Wants(p pipelines.Point) bool {
 	return p.Hardware == t.Hardware && slices.Contains(t.concurrencies(), SettingOf(p).Concurrency) && slices.Contains(t.batches(), p.Batch)
 }
 
-// Missing are the settings that the task asks for and no point tells of.
+// Missing are the settings that the task asks for and no point describes.
 func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 	for _, n := range t.concurrencies() {
 		for _, b := range t.batches() {
@@ -322,7 +322,7 @@ func (l *loader) load(ctx context.Context, together, n int) (Instances, error) {
 	return p, nil
 }
 
-// Run runs one batch on every instance at once, and says how long the last of
+// Run runs one batch on every instance at once, and reports how long the last of
 // them took. It waits for its turn like a batch that is due now: before batches with
 // time to spare, after those that are late.
 func (p prepared) Run(ctx context.Context, size int) (time.Duration, error) {

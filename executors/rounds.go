@@ -40,7 +40,7 @@ type Round struct {
 // Instances are loaded for batches of up to some size, as many as batches are
 // measured at a time.
 type Instances interface {
-	// Run runs one batch of that size on each at once, and says how long the last
+	// Run runs one batch of that size on each at once, and reports how long the last
 	// of them took.
 	Run(ctx context.Context, size int) (time.Duration, error)
 	// MemoryFor is that of all, in bytes, for batches of up to a size, as far as they tell them apart.

@@ -14,7 +14,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// feedsOf says what a pipeline sends to the inputs of a module: the datatypes
+// feedsOf reports what a pipeline sends to the inputs of a module: the datatypes
 // and shapes of the tensors that they are bound to, without the first
 // dimension where the module splits it. What is gathered has as many rows as the fan-outs
 // that it is gathered from make; other rows that vary are those of Pipeline.OpenRows.

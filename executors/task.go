@@ -73,7 +73,7 @@ func withoutProfiles(p pipelines.Pipeline) pipelines.Pipeline {
 	return p
 }
 
-// demand says which outputs of a module the pipeline refers to, in order of
+// demand reports which outputs of a module the pipeline refers to, in order of
 // first mention, and how many rows on average those need that feed a module
 // with fan-out (the largest fanout where there are several). A condition needs one in the share
 // of requests in which it holds.

@@ -238,7 +238,7 @@ func (a *coresArrivals) next() dispatch.Request {
 	return dispatch.Request{ID: dispatch.RequestID(a.i), Class: a.classes[k], Arrival: a.now, Deadline: a.now + slo}
 }
 
-// measureRun runs f and says what it took.
+// measureRun runs f and reports what it took.
 func measureRun(f func()) CoresResult {
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -138,7 +138,7 @@ type parted struct {
 	coming  int // devices more in the next span
 }
 
-// epoch divides the models by what came in the seconds, and says how many have moved.
+// epoch divides the models by what came in the seconds, and reports how many have moved.
 func (p *parted) epoch(from, to int) (moved int, err error) {
 	for i := range p.models {
 		p.models[i].Rate = total(p.courses[i].Trace.Counts[from:to]) / float64(to-from)

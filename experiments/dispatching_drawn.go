@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 )
 
-// partDrawn are settings drawn anew, with a seed that nothing was fitted with.
+// partDrawn are settings drawn again, with a seed that nothing was fitted with.
 const partDrawn = "drawn"
 
 const drawnSettings = 24
 
-// anew draws settings of all kinds: from one network to 32, unlike or alike, by how long their batches take and how
+// again draws settings of all kinds: from one network to 32, unlike or alike, by how long their batches take and how
 // long they may; some asked for more than others; a quarter of a device for each or up to four; at random or in bursts;
 // some with delays of the network, some with batches that take longer or shorter than profiled.
 func anew() []DispatchSetting {
@@ -56,7 +56,7 @@ func anew() []DispatchSetting {
 	return list
 }
 
-// sane says that no batch of one alone takes another's time.
+// sane reports that no batch of one alone takes another's time.
 func sane(models []Network) bool {
 	longest, least := 0.0, math.Inf(1)
 	for _, m := range models {

@@ -40,7 +40,7 @@ type Waved struct {
 }
 
 // Play plays the wave with so many devices at most, of which the low half needs few, by the size's own
-// rule or another, and says what it did in its first periods and after them. The oracle has the devices that either half needs in
+// rule or another, and reports what it did in its first periods and after them. The oracle has the devices that either half needs in
 // time, pays for those that start, too, and keeps them where that is cheaper.
 func (w Wave) Play(few, many int, advise func(size.Measures) size.Advice, stop func() bool) (first, then Waved, err error) {
 	begin := waveFirst * w.Period

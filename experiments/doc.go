@@ -149,7 +149,7 @@
 //
 // # Limits
 //
-// upperLimit tells how many requests any dispatcher could have served in
+// upperLimit reports how many requests any dispatcher could have served in
 // time, had it known all arrivals beforehand: the physical limit that policies
 // of package dispatch are measured against.
 //
@@ -169,7 +169,7 @@
 //
 // # Bounds of attainment
 //
-// boundAttainment says how much no rule of dispatch and dropping could exceed, whatever it knew.
+// boundAttainment reports how much no rule of dispatch and dropping could exceed, whatever it knew.
 //
 // # Promises
 //

@@ -149,7 +149,7 @@ func settings() []setting {
 	return all
 }
 
-// terms says how functions are billed.
+// terms reports how functions are billed.
 func (s *setting) terms() string {
 	switch {
 	case s.gpu > 0:
@@ -163,7 +163,7 @@ func (s *setting) terms() string {
 // spent is what one policy spends over the minutes.
 type spent struct{ money, requests, missed float64 }
 
-// traces plans anew every minute, by every policy, and replays each plan on
+// traces plans again every minute, by every policy, and replays each plan on
 // Poisson arrivals.
 func traces(ctx context.Context, e *Env) (Result, error) {
 	var out Result

@@ -305,7 +305,7 @@ func others(seed uint64, n int) []Regime {
 	return all
 }
 
-// Describe says what of the regime the papers leave open.
+// Describe reports what of the regime the papers leave open.
 func (g Regime) Describe() string {
 	return fmt.Sprintf("%g to %g requests per second, objectives of %.3g to %.3g times the fastest path, batches %v, %.3g to %.3g ms and %.3g to %.3g ms a request",
 		g.Rate[0], g.Rate[1], g.SLO[0], g.SLO[1], g.Batches, g.Start[0], g.Start[1], g.Step[0], g.Step[1])

@@ -265,7 +265,7 @@ func (d *byThreshold) side(size int32) int {
 // every instance will have served its queue, and gives a new query at once to the queue of an
 // instance where it meets its objective. Of several the paper leaves the choice open; here it is
 // the one that finishes the query first. A query that meets its objective nowhere is dropped.
-// The queue of an instance that is gone is distributed anew.
+// The queue of an instance that is gone is distributed again.
 type byQueues struct {
 	floor
 	free    []dispatch.Time // by executor: when its queue will be served

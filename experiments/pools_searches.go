@@ -207,7 +207,7 @@ func ribbonSearch(h *pool.Search) {
 }
 
 // transient lets the sizes of RM2 change from the published sampler to Gaussian ones, on
-// which every search starts anew. Kairos evaluates nothing.
+// which every search starts again. Kairos evaluates nothing.
 func transient(ctx context.Context, e *Env) (out Result, err error) {
 	queries := searchQueries
 	if e.Quick {

@@ -58,7 +58,7 @@ func (r *Row) value(name string) string {
 	return r.Setting.Text(name)
 }
 
-// rest says what neither goes down nor across.
+// rest reports what neither goes down nor across.
 func (r *Row) rest(l Layout) string {
 	placed := func(name string) bool { return slices.Contains(l.Down, name) || slices.Contains(l.Across, name) }
 	var words []string
@@ -91,7 +91,7 @@ type line struct {
 
 type column struct {
 	head    string
-	printed bool // some number of it stands in the paper
+	printed bool // some number of it is in the paper
 }
 
 func (p *pivot) add(r *Row) {

@@ -95,7 +95,7 @@ func lapsed(now, arrival, deadline dispatch.Time, slo time.Duration) *wire.Error
 	}
 }
 
-// noTimeLeft says why there is no time for a request that came at arrival: it was read too
+// noTimeLeft reports why there is no time for a request that came at arrival: it was read too
 // late, or others are before it.
 func noTimeLeft(now, arrival, deadline dispatch.Time) *wire.Error {
 	err := overloaded(deadline - arrival)
@@ -139,7 +139,7 @@ func (g *Gateway) RejectEarly(ctx context.Context, name string, came time.Time) 
 }
 
 // admit decides whether a request is taken in, which others may have to make room for;
-// paid says that they have. underWay are the pipeline's requests, this one among them.
+// paid reports that they have. underWay are the pipeline's requests, this one among them.
 func (g *Gateway) admit(p *pipeline, gr *deployed, t *wire.Tenant, underWay int64, now, arrival, deadline dispatch.Time) (paid bool, err *wire.Error) {
 	most := int64(g.options.MaxInFlight)
 	if !g.tenants.Any() {
@@ -266,7 +266,7 @@ func (s *Tenants) Allow(t *wire.Tenant, now time.Time) *wire.Error {
 }
 
 // Admit decides whether a request is taken in, for which others may have to make room;
-// paid says that they have.
+// paid reports that they have.
 func (s *Service) Admit(t *wire.Tenant, underWay int64, a *Admission) (paid bool, err *wire.Error) {
 	left, most := s.room(t, a)
 	for tries := 0; ; tries++ {
@@ -444,7 +444,7 @@ func batchInfo(b *dispatcher.Batch) BatchInfo {
 	return BatchInfo{Pipeline: itemOf(b.Items[0]).Of.Graph.Deployment.Name(), Module: stageOf(itemOf(b.Items[0])), Executor: b.Executor.Name, Size: b.Rows}
 }
 
-// failureKept is how long a failure of a module is told of.
+// failureKept is how long a failure of a module learns of.
 const failureKept = time.Minute
 
 // failures are what batches of modules lately failed of, so that whoever asks a minute

@@ -197,7 +197,7 @@ func (e *executor) result(m *attach.Result) {
 	}
 }
 
-// again queues an item anew that has failed because its engine was lost: once; or
+// again queues an item again that has failed because its engine was lost: once; or
 // that no engine has seen. Whatever failed otherwise fails.
 func (g *Gateway) again(it *Item, err *wire.Error, untouched bool) {
 	it.Starts(nil)
@@ -379,7 +379,7 @@ func (e *executor) serve(g *Gateway, gr *deployed, module string) bool {
 	return len(nodes) > 0
 }
 
-// checkRoute says why an executor cannot serve a node.
+// checkRoute reports why an executor cannot serve a node.
 func checkRoute(n *Node, e *executor) error {
 	if n == nil {
 		return nil

@@ -246,7 +246,7 @@ func (f *functionRequest) answered(q *wire.InferRequest) ([]wire.NamedTensor, *w
 	return all, nil
 }
 
-// measure says what was seen of the function, and adds it to m.
+// measure reports what was seen of the function, and adds it to m.
 func (f *function) measure(now dispatch.Time, m *autoscale.Measures) *functions.Measures {
 	all := &functions.Measures{Function: m.Pipeline, Generation: m.Generation, From: m.To, To: m.To}
 	for _, a := range f.apps {

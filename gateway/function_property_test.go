@@ -104,7 +104,7 @@ func TestEveryRequestHasOneOutcome(t *testing.T) {
 	})
 }
 
-// play runs the visits and says what does not hold.
+// play runs the visits and reports what does not hold.
 func play(t *testing.T, p *script, visits []visit, limit int, change time.Duration) string {
 	var mu sync.Mutex
 	var wrong []string

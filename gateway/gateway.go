@@ -137,7 +137,7 @@ func (g *Gateway) Services() []string {
 	return all
 }
 
-// ObservedNames are the names by which observers are told of what is served, with the modules, those
+// ObservedNames are the names by which observers learn of what is served, with the modules, those
 // tried and those of requests under way among them.
 func (g *Gateway) ObservedNames() map[string][]string {
 	g.mu.Lock()
@@ -234,7 +234,7 @@ func (g *Gateway) describeCluster(name string) (*wire.Metadata, error) {
 	return m, nil
 }
 
-// noPipeline says why a request that names it cannot be served.
+// noPipeline reports why a request that names it cannot be served.
 func (g *Gateway) noPipeline(name string) error {
 	m, err := g.describeCluster(name)
 	if err != nil {
@@ -329,7 +329,7 @@ type Options struct {
 	Dispatched bool
 	Bytes      *Bytes // bounds what modules make of requests; nil bounds nothing
 
-	// Observer is told what happens.
+	// Observer learns what happens.
 	Observer Observer
 
 	functionSpan   time.Duration

@@ -30,7 +30,7 @@ type Graph struct {
 	Nodes   []*Node // as in the generation
 	Outputs []Output
 
-	// Whole says that the one module takes what the request brings and gives what
+	// Whole reports that the one module takes what the request brings and gives what
 	// nobody here looks at, as that of a function does.
 	Whole bool
 

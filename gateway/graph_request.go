@@ -23,7 +23,7 @@ type Request struct {
 	Class int32
 	Form  uint64
 
-	// Refused says that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
+	// Refused reports that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
 	Refused bool
 
 	// splits counts what its items are split into; nil where nobody wants to know.
@@ -405,7 +405,7 @@ type Step struct {
 	Critical  bool              // on the request's critical path; see Stages
 	Batch     *dispatcher.Batch // that it ran in, where that is known
 	Size      int               // of that batch
-	Attempts  int               // how often it was queued anew after it may have reached an engine
+	Attempts  int               // how often it was queued again after it may have reached an engine
 	dispatcher.Times
 }
 
@@ -433,7 +433,7 @@ func (r *Request) Steps() []Step {
 	return steps
 }
 
-// Stages says where the time of an answered request went. The critical path is
+// Stages reports where the time of an answered request went. The critical path is
 // found backwards: from the item that completed the outputs to the one whose
 // end made it ready, and so on to the arrival. Each of its stages takes the
 // time since the end of the one before, the last also what follows; what is

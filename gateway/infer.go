@@ -131,7 +131,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	if gr.function != nil {
 		var err *wire.Error
 		if app, err = gr.function.application(named); err != nil {
-			return nil, err // nothing of that name: nobody is told of what callers invent
+			return nil, err // nothing of that name: nobody learns of what callers invent
 		}
 		slo = app.slo
 	}
@@ -183,7 +183,7 @@ func (g *Gateway) arrival(came time.Time) dispatch.Time {
 	return now - max(0, time.Since(came))
 }
 
-// enter counts a request into the current graph, and says how many of the
+// enter counts a request into the current graph, and reports how many of the
 // pipeline are under way with it. Release relies on the count of the graph: once
 // current has changed, that of an older graph only falls. nil where the pipeline has been
 // removed since the request found it.
@@ -203,7 +203,7 @@ func (p *pipeline) enter() (gr *deployed, underWay int64) {
 	}
 }
 
-// labelOf is the name under which observers are told of a request.
+// labelOf is the name under which observers learn of a request.
 func labelOf(a *application, q *wire.InferRequest) string {
 	if a != nil {
 		return a.label
@@ -343,7 +343,7 @@ func (g *Gateway) answer(ctx context.Context, p *pipeline, r *Request, tenant *w
 
 // refuse counts a request that was turned away. One that is wrong in itself is
 // no load and says nothing of the service, so Measures counts only that it was
-// wrong; observers are told of either.
+// wrong; observers learn of either.
 func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	end := Invalid
 	if err.Code != wire.CodeInvalid {
@@ -449,7 +449,7 @@ func wants(q *wire.InferRequest, name string) bool {
 
 // inferParts answers a batch that a client has made, taken apart by wire.Batch:
 // every part is a request of its own to infer, all at once, and the answers are
-// joined in order. The first that fails is the failure of the whole and says which
+// joined in order. The first that fails is the failure of the whole and reports which
 // request it was; the others are taken back.
 func inferParts(ctx context.Context, q *wire.InferRequest, parts [][]wire.NamedTensor, infer func(context.Context, *wire.InferRequest) (*wire.InferResponse, error)) (*wire.InferResponse, error) {
 	ctx, stop := context.WithCancel(ctx)
@@ -504,7 +504,7 @@ func (g *Gateway) parts(gr *deployed, q *wire.InferRequest) ([][]wire.NamedTenso
 	return parts, nil
 }
 
-// traced tells of a request that is over; r is nil where it was refused.
+// traced describes a request that is over; r is nil where it was refused.
 func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *Request, arrival, now dispatch.Time) {
 	o := g.options.Observer.Traced
 	if o == nil {

@@ -118,7 +118,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	return nil
 }
 
-// removedSince says that the service was removed after a deployment was made: the order to
+// removedSince reports that the service was removed after a deployment was made: the order to
 // install it has come late. Gateway.mu is held.
 func (g *Gateway) removedSince(d *placement.Deployment) error {
 	if since, ok := g.removed[d.Name()]; ok && d.Age().Before(since) {
@@ -127,7 +127,7 @@ func (g *Gateway) removedSince(d *placement.Deployment) error {
 	return nil
 }
 
-// older says that what serves was made later than a deployment.
+// older reports that what serves was made later than a deployment.
 func older(d, serves *placement.Deployment) error {
 	of := ""
 	if d.Life != serves.Life {
@@ -314,7 +314,7 @@ func (g *Gateway) Remove(ctx context.Context, name string, since placement.Age) 
 	return g.ended(ctx, p)
 }
 
-// madeSince says that a deployment is of an age or a later one; nothing is of a zero one.
+// madeSince reports that a deployment is of an age or a later one; nothing is of a zero one.
 func madeSince(d *placement.Deployment, age placement.Age) bool {
 	return age != (placement.Age{}) && d.Life >= age.Life && !d.Age().Before(age)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// Measures says what was seen of a pipeline in the last seconds: Options.Span
+// Measures reports what was seen of a pipeline in the last seconds: Options.Span
 // and the second that is under way. Reading changes nothing, so that several
 // may read. Of a pipeline that is not served only the name is set.
 func (g *Gateway) Measures(name string) autoscale.Measures {
@@ -246,7 +246,7 @@ func (g *Gateway) StreamLines(name string, most int) []admission.StreamLine {
 	return p.streams.lines(most)
 }
 
-// Streams tells of the streams of a pipeline that are open at this gateway; false where it has none.
+// Streams describes the streams of a pipeline that are open at this gateway; false where it has none.
 func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	p := g.pipeline(name)
 	if p == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Observer is told what happens in a Gateway. Any callback may be nil. They
+// Observer learns what happens in a Gateway. Any callback may be nil. They
 // run on the request path and from many goroutines at once: they must return
 // without blocking and must not call the Gateway.
 type Observer struct {
@@ -173,7 +173,7 @@ type StepInfo struct {
 	Queue, Wait  time.Duration
 	Compute      time.Duration
 	Size         int // of the batch
-	Attempts     int // how often it was queued anew
+	Attempts     int // how often it was queued again
 	Executor     string
 	Host, Device string
 	Batch        any // the same for all that ran in one batch; nil where it is not known

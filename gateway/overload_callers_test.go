@@ -35,7 +35,7 @@ import (
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
-// caller asks over a protocol, and says what became of the request.
+// caller asks over a protocol, and reports what became of the request.
 type caller func(context.Context, *wire.InferRequest) became
 
 // became is what a caller hears of a request.

@@ -80,7 +80,7 @@ func TestTheFailureOfOneIsThatOfTheBatch(t *testing.T) {
 	require.ErrorIs(t, err, wire.ErrDeadline, "one deadline for all")
 }
 
-// TestAnswersThatCannotBeJoined fans out to as many rows as the request says.
+// TestAnswersThatCannotBeJoined fans out to as many rows as the request states.
 func TestAnswersThatCannotBeJoined(t *testing.T) {
 	specs := fanningSpecs()
 	g, workers := serve(t, Options{}, deployment(fanning(long), 1, specs), specs)

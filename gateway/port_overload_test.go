@@ -67,7 +67,7 @@ func BenchmarkGoodput(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// crowded starts the gateway, with one processor, and says where it is and how many seconds of
+// crowded starts the gateway, with one processor, and reports where it is and how many seconds of
 // that it has spent. This process has one processor, too.
 func crowded(t testing.TB) (at string, spent func() float64) {
 	before := runtime.GOMAXPROCS(1)
@@ -75,7 +75,7 @@ func crowded(t testing.TB) (at string, spent func() float64) {
 	return apart(t, "TestCrowdedGateway", crowdedEnv+"=1")
 }
 
-// apart starts a test that is a gateway in a process with one processor, and says where that is and how many seconds of
+// apart starts a test that is a gateway in a process with one processor, and reports where that is and how many seconds of
 // processor it has spent.
 func apart(t testing.TB, test, env string) (at string, spent func() float64) {
 	own := exec.Command(os.Args[0], "-test.run=^"+test+"$")

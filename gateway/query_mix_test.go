@@ -158,7 +158,7 @@ func TestAPoolKeepsWhatItsPlanPromises(t *testing.T) {
 }
 
 // TestAnotherMixIsServedSoon changes the sizes of queries under load. The gateway's own measures
-// tell; the pool is planned anew, new instances take their time to come up, and old ones go one
+// tell; the pool is planned again, new instances take their time to come up, and old ones go one
 // after another: 15 s after the change was noticed 99 % are in time again, and none is lost.
 func TestAnotherMixIsServedSoon(t *testing.T) {
 	p, first := planPool(t, shortQueries())

@@ -58,7 +58,7 @@ var doubling = kind{
 }
 
 // servePool serves a deployment of ranking on instances that take as long as
-// the profile says, slowed down by a factor.
+// the profile states, slowed down by a factor.
 func servePool(t testing.TB, o Options, d placement.Deployment, slow float64) (*Gateway, map[string]*worker) {
 	g := recorded(t, o)
 	workers := map[string]*worker{}

@@ -271,7 +271,7 @@ func (g *Gateway) leavePlace(p *pipeline, place *streamPlace) (settled bool) {
 	return false
 }
 
-// Placed is told of the place of a stream; see dispatcher.StreamHolder.
+// Placed learns of the place of a stream; see dispatcher.StreamHolder.
 func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	g, p := d.g, d.p
 	s, rules := &p.streams, p.current.Load().streamRules()
@@ -291,7 +291,7 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	} else if rules.Rate > 0 {
 		s.of.Open(g.now(), rules, of.Name)
 		if s.expiry == nil {
-			s.expiry = time.AfterFunc(0, func() { g.expireStreams(p) }) // which sets it anew
+			s.expiry = time.AfterFunc(0, func() { g.expireStreams(p) }) // which sets it again
 		}
 	}
 	select {

@@ -219,7 +219,7 @@ func TestStreamsThatNobodyWaitsFor(t *testing.T) {
 	f.refused("e")
 }
 
-// A frame whose stream ends after it was told of its place, and before it goes in, begins another.
+// A frame whose stream ends after it learned of its place, and before it goes in, begins another.
 func TestAStreamEndsBeforeAFrameGoesIn(t *testing.T) {
 	f := cameras(t, 1)
 	s := &f.gateways[0].pipeline(f.deployed.Name()).streams

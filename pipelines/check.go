@@ -18,7 +18,7 @@ const maxRate = 1e9
 
 func sensibleRate(x float64) bool { return x >= 0 && x <= maxRate }
 
-// SignatureFunc tells what a module consumes and produces; the empty signature
+// SignatureFunc reports what a module consumes and produces; the empty signature
 // says that nothing is known.
 type SignatureFunc func(Module) (Signature, error)
 
@@ -33,15 +33,15 @@ type Finding struct {
 // Sources is what is known of how a declaration was written down. The zero value
 // stands for one that a program made.
 type Sources struct {
-	// Missing says that the attribute was not declared, or could not be read, which
+	// Missing reports that the attribute was not declared, or could not be read, which
 	// was reported when it was read. Nil: never.
 	Missing func(path string) bool
 
-	// Declared says that the attribute was declared, whether it could be read or
+	// Declared reports that the attribute was declared, whether it could be read or
 	// not. Nil: never.
 	Declared func(path string) bool
 
-	// Broken says that reading the file has found errors, which explain what is
+	// Broken reports that reading the file has found errors, which explain what is
 	// missing from it. Nil: never.
 	Broken func(file string) bool
 }

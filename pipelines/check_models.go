@@ -103,7 +103,7 @@ func (v *validator) modelFile(m *Module, path string) {
 	}
 }
 
-// notONNX says what a file is that is no ONNX file by its name; empty for others.
+// notONNX reports what a file is that is no ONNX file by its name; empty for others.
 func notONNX(path string) string {
 	return map[string]string{
 		".pt": "a network of PyTorch", ".pth": "a network of PyTorch", ".safetensors": "the weights of a network alone", ".h5": "a network of Keras",
@@ -130,7 +130,7 @@ func orPlace(v *validator, path, attribute string) string {
 	return path + attribute
 }
 
-// CheckServable says why a declaration can be planned and not served; nil where it can
+// CheckServable reports why a declaration can be planned and not served; nil where it can
 // be.
 func CheckServable(doc *Document) error {
 	for _, f := range doc.Functions {

@@ -20,7 +20,7 @@ type Constant struct {
 // value that is no list is a scalar; a list has one dimension more than what is
 // in it. One element also fills a port all of whose dimensions are 1 or open.
 // Where the port has no datatype, numbers are FP32, and it takes any shape. The
-// error says what does not fit.
+// error reports what does not fit.
 func ConstantAt(value any, p Port) (Constant, error) {
 	var c Constant
 	shape, err := c.take(value)
@@ -147,7 +147,7 @@ func IsPlainTensor(value any) bool {
 	return false
 }
 
-// Misfit says why a shape is no instance of another, whose -1 may be anything;
+// Misfit reports why a shape is no instance of another, whose -1 may be anything;
 // empty where it is one.
 func Misfit(shape, typical []int64) string {
 	if len(typical) != len(shape) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CycleError says that the modules of a pipeline wait for each other.
+// CycleError reports that the modules of a pipeline wait for each other.
 type CycleError struct {
 	Path []string // modules in the order that data flows; first and last are the same
 }

@@ -40,7 +40,7 @@ const digestPrefix = "sha256:"
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// CheckDigest says what is wrong with a digest that somebody wrote.
+// CheckDigest reports what is wrong with a digest that somebody wrote.
 func CheckDigest(digest string) error {
 	if !digestForm.MatchString(digest) {
 		return fmt.Errorf("%q is no digest: write %s and the 64 hexadecimal digits that sha256sum prints", digest, digestPrefix)
@@ -52,7 +52,7 @@ func CheckDigest(digest string) error {
 // fetched by a command of the user's own.
 func FetchSchemes() []string { return []string{"oci", "s3", "gs", "hf"} }
 
-// IsFetched says whether a module's model is the address of a file, which is
+// IsFetched reports whether a module's model is the address of a file, which is
 // fetched when the declaration is applied: of http and https those that name an
 // ONNX file, and all of FetchSchemes. All other addresses are of models on
 // servers.
@@ -93,7 +93,7 @@ type Remote struct {
 	TokenVariable string        // environment variable that holds the token; empty: none
 }
 
-// IsRemote says whether a module's model is on a server, at an address, instead of
+// IsRemote reports whether a module's model is on a server, at an address, instead of
 // in a file; see IsFetched for files at addresses.
 func IsRemote(model string) bool { return strings.Contains(model, "://") && !IsFetched(model) }
 
@@ -153,7 +153,7 @@ func (r *Remote) set(key, value string) (err error) {
 	return err
 }
 
-// Source says what the module is computed from.
+// Source reports what the module is computed from.
 func (m *Module) Source() Source {
 	switch {
 	case m.Function != "":
@@ -181,14 +181,14 @@ func (m *Module) EngineName() string {
 	})].Name
 }
 
-// takes says whether the engine that a module names is made for a source. One that is left open,
+// takes reports whether the engine that a module names is made for a source. One that is left open,
 // emulates, or is none of this project may be given anything.
 func (m *Module) takes(s Source) bool {
 	e, known := EngineNamed(m.Engine)
 	return !known || e.Takes == SourceProfile || e.Takes == s
 }
 
-// IsFileParameter says whether a parameter of that name is the path of a file.
+// IsFileParameter reports whether a parameter of that name is the path of a file.
 func IsFileParameter(name string) bool { return strings.HasSuffix(name, "_file") }
 
 // ParameterFiles are the files that the parameters of a module's function name.

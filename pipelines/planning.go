@@ -98,7 +98,7 @@ func (p Planning) Faults(k Kind) []Fault {
 // spelled like it, so that pipeline "x.plan" is not taken for a part of "x".
 const PlanPath = ".{plan}"
 
-// IsZero says whether nothing is declared.
+// IsZero reports whether nothing is declared.
 func (p Planning) IsZero() bool {
 	for _, one := range p.attributes() {
 		if one.given {
@@ -122,7 +122,7 @@ func (p Planning) attributes() []struct {
 	}
 }
 
-// unknownPolicy says what there is, or which kind of service has the policy.
+// unknownPolicy reports what there is, or which kind of service has the policy.
 func unknownPolicy(k Kind, policy string) string {
 	if gone := onlyCompared(policy, "random", "genetic", "ribbon"); gone != "" {
 		return fmt.Sprintf("There is no policy %q for a pool any more: %s.%s", policy, gone, suggestAll("", Policies(KindPool)))
@@ -135,7 +135,7 @@ func unknownPolicy(k Kind, policy string) string {
 	return fmt.Sprintf("There is no policy %q for a %s.%s", policy, k, suggestAll(policy, Policies(k)))
 }
 
-// stepFault says what is wrong with the steps that are switched off.
+// stepFault reports what is wrong with the steps that are switched off.
 func (p Planning) stepFault(policy PlanPolicy) string {
 	has := policy.Steps
 	for i, step := range p.Without {
@@ -159,7 +159,7 @@ func (p Planning) stepFault(policy PlanPolicy) string {
 	return ""
 }
 
-// splitFault says what is wrong with the way to divide the objective.
+// splitFault reports what is wrong with the way to divide the objective.
 func (p Planning) splitFault(policy PlanPolicy) string {
 	switch {
 	case p.Split == "" || policy.Splits && slices.Contains(Splits(), p.Split):
@@ -259,7 +259,7 @@ func (d *Document) eachPlanning(do func(k Kind, name string, p *Planning)) {
 	}
 }
 
-// unfitPolicy says what is wrong with a policy for the services together: each
+// unfitPolicy reports what is wrong with a policy for the services together: each
 // kind has policies of its own, and one of them must have this.
 func (d *Document) unfitPolicy(policy string) string {
 	if policy == "" {

@@ -24,7 +24,7 @@ type DispatchPolicy struct {
 	Name string
 	For  Kind // of service; policies of pipelines that do not cut batches for groups serve clusters, too
 
-	// Groups says that it cuts batches for the groups of a plan, by their windows; others go by
+	// Groups reports that it cuts batches for the groups of a plan, by their windows; others go by
 	// deadlines alone, and start any batch on any executor.
 	Groups bool
 
@@ -62,7 +62,7 @@ func DispatchPolicies() []DispatchPolicy {
 	}
 }
 
-// serves says whether a service of a kind may name the policy.
+// serves reports whether a service of a kind may name the policy.
 func (d *DispatchPolicy) serves(k Kind) bool {
 	return d.For == k || k == KindCluster && d.For == KindPipeline && !d.Groups
 }
@@ -79,7 +79,7 @@ func Dispatches(k Kind) []string {
 	return names
 }
 
-// Qualified says that a policy of that name is none of this project's: a program that embeds the
+// Qualified reports that a policy of that name is none of this project's: a program that embeds the
 // system brings it, under a name with a slash, such as "acme/fifo". Only that program knows
 // what it can do, so nothing here judges it.
 func Qualified(name string) bool { return strings.Contains(name, "/") }
@@ -154,7 +154,7 @@ func DispatchFault(k Kind, text string) Fault {
 	return Fault{}
 }
 
-// onlyCompared says what runs the policies of pools that older editions had, and that only figures
+// onlyCompared reports what runs the policies of pools that older editions had, and that only figures
 // compare with now; empty for any other name.
 func onlyCompared(name string, gone ...string) string {
 	if slices.Contains(gone, name) {
@@ -174,11 +174,11 @@ type PlanPolicy struct {
 	Splits   bool     // whether the way to divide the objective may be chosen
 	Readings bool     // whether the reading of Theorem 1 may be chosen
 
-	// Several says that several batches at a time on a device are the point of it, so that
+	// Several reports that several batches at a time on a device are the point of it, so that
 	// profiles are measured with 2 and 4.
 	Several bool
 
-	// Together says that pipelines that are planned by it share one search, and devices, under
+	// Together reports that pipelines that are planned by it share one search, and devices, under
 	// the cost model that lets them.
 	Together bool
 
@@ -246,7 +246,7 @@ func Policies(k Kind) []string {
 	return names
 }
 
-// plans says whether a policy is there for a kind of service: one of the table, or one of a
+// plans reports whether a policy is there for a kind of service: one of the table, or one of a
 // program's own for pipelines.
 func plans(k Kind, policy string) bool {
 	return slices.Contains(Policies(k), policy) || k == KindPipeline && Qualified(policy)

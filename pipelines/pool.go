@@ -36,7 +36,7 @@ type Pool struct {
 
 	Matching Matching `json:",omitzero"` // how queries are distributed
 
-	// Learned says that nothing is measured before the pool serves: what queries take is
+	// Learned reports that nothing is measured before the pool serves: what queries take is
 	// learned from them.
 	Learned bool `json:",omitempty"`
 
@@ -46,7 +46,7 @@ type Pool struct {
 	Sizes       Mix    // empty where nothing is known of them; see Mix
 }
 
-// Matching says how queries and instances are paired. The zero value is the
+// Matching reports how queries and instances are paired. The zero value is the
 // default.
 type Matching struct {
 	// Coefficients weigh the seconds of an instance: CoefficientsPlan (the default)
@@ -208,13 +208,13 @@ func (p *Pool) Kinds(hardware []Hardware) []string {
 	return names
 }
 
-// Unmeasured says that nothing is known yet of how long queries take, and that it
+// Unmeasured reports that nothing is known yet of how long queries take, and that it
 // can be measured.
 func (p *Pool) Unmeasured() bool {
 	return len(p.Profile.Points) == 0 && p.ProfileFile == "" && !p.Emulated()
 }
 
-// Learns says that nothing is known yet and queries are to tell.
+// Learns reports that nothing is known yet and queries are to tell.
 func (p *Pool) Learns() bool { return p.Learned && p.Unmeasured() }
 
 // CSV writes the mix as a file of sizes.

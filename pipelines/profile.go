@@ -31,7 +31,7 @@ func ComparePoints(a, b Point) int {
 	return a.Batch - b.Batch
 }
 
-// Describe says how long a batch takes.
+// Describe reports how long a batch takes.
 func (p Point) Describe() string {
 	if p.Concurrency > 1 {
 		return fmt.Sprintf("batch %d, %d at a time, takes %s", p.Batch, p.Concurrency, quantity.Duration(p.Duration))
@@ -63,7 +63,7 @@ func known(is bool, text string) string {
 	return text
 }
 
-// Disturbed says which of the modules were profiled while others used so much
+// Disturbed reports which of the modules were profiled while others used so much
 // of the processor that durations may be too long, and what to do about it. It
 // is empty when there is none, as far as known.
 func Disturbed(modules ...Module) string {

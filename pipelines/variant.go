@@ -61,7 +61,7 @@ func (p *Pipeline) Varied() bool {
 	return slices.ContainsFunc(p.Modules, func(m Module) bool { return len(m.Variants) > 0 })
 }
 
-// Degrades says that the devices for the pipeline are fixed (each kind of hardware that
+// Degrades reports that the devices for the pipeline are fixed (each kind of hardware that
 // it may use has a count) and its modules have variants: as they are paid for anyway,
 // they serve with the highest accuracy for which they suffice, and with less rather than
 // drop requests.

@@ -14,7 +14,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// Of every kind, a spec and its plan tell who they are, and what stands in JSON is the field
+// Of every kind, a spec and its plan tell who they are, and what is in JSON is the field
 // of the kind alone.
 func TestKinds(t *testing.T) {
 	specs := map[Kind]Spec{

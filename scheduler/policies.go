@@ -16,7 +16,7 @@ type Policies struct {
 	Dispatch factory.Policies
 }
 
-// Check says what is wrong with them.
+// Check reports what is wrong with them.
 func (p Policies) Check() error {
 	for name, by := range p.Plan {
 		if !pipelines.Qualified(name) || by == nil {
@@ -26,7 +26,7 @@ func (p Policies) Check() error {
 	return p.Dispatch.Check()
 }
 
-// Missing says which policy the services name that the program does not bring; nil for none.
+// Missing reports which policy the services name that the program does not bring; nil for none.
 func (p Policies) Missing(doc *pipelines.Document) error {
 	for _, one := range doc.Pipelines {
 		if name := one.Plan.Policy; pipelines.Qualified(name) && p.Plan[name] == nil {

@@ -56,7 +56,7 @@ func (s poolService) plan(fleet Fleet, l Limits) pool.Plan {
 	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy, Stop: l.ended()})
 }
 
-// unknown says that a pool that was measured, or has learned, knows nothing of a kind, such
+// unknown reports that a pool that was measured, or has learned, knows nothing of a kind, such
 // as one that has come since. The base is never left out.
 func unknown(p *pipelines.Pool, kind string) bool {
 	return kind != p.Base && !p.Learns() && len(p.Profile.Latency(kind)) == 0

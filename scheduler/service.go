@@ -185,7 +185,7 @@ func (p Plan) Planned() Planned {
 	return nil
 }
 
-// Reason says why there is no plan; empty where there is one.
+// Reason reports why there is no plan; empty where there is one.
 func (p Plan) Reason() string {
 	if one := p.Planned(); one != nil {
 		if reason, infeasible := one.NoPlan(); infeasible {
@@ -195,11 +195,11 @@ func (p Plan) Reason() string {
 	return ""
 }
 
-// Unfinished says that there is no plan because the search was ended before it found one
+// Unfinished reports that there is no plan because the search was ended before it found one
 // or knew that there is none: more time may find one.
 func (p Plan) Unfinished() bool { return p.Reason() != "" && p.Planned().EndedEarly() }
 
-// Refusal says why the plan must not serve the service; empty where it may. A plan
+// Refusal reports why the plan must not serve the service; empty where it may. A plan
 // that is not sound, or promises nothing, serves only where that is allowed.
 func (p Plan) Refusal(s Spec) string {
 	if reason := p.Reason(); reason != "" {

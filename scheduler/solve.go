@@ -64,7 +64,7 @@ func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
 	return plans
 }
 
-// together says whether two services are planned together. What others are planned with
+// together reports whether two services are planned together. What others are planned with
 // does not change their plans.
 func together(a, b Spec) bool { return a.service().together(b) }
 
@@ -143,7 +143,7 @@ func unlimited(hardware []pipelines.Hardware) []pipelines.Hardware {
 	return all
 }
 
-// enough says whether the plans together use no more devices of each kind than
+// enough reports whether the plans together use no more devices of each kind than
 // there are, less those that others hold.
 func enough(problems []plan.Problem, plans []plan.Plan, held map[string]int) bool {
 	used := devicesUsed(problems, plans)

@@ -83,7 +83,7 @@ func chooseVariants(specs []Spec, one int, solve func([]Spec) []plan.Plan, ended
 	return plans
 }
 
-// As is the spec of a pipeline with the variants that the plan says serve; any other is
+// As is the spec of a pipeline with the variants that the plan states serve; any other is
 // as it was.
 func (s Spec) As(p Plan) Spec {
 	if s.Pipeline != nil && p.Pipeline != nil && len(p.Pipeline.Variants) > 0 {

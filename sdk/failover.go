@@ -278,7 +278,7 @@ func (p *peer) leave(number uint64) {
 	delete(p.waiting, number)
 }
 
-// up says that the gateway is worth asking. One that is down is asked now and then
+// up reports that the gateway is worth asking. One that is down is asked now and then
 // in the background whether it is back.
 func (p *peer) up() bool {
 	if !p.down.Load() {

@@ -89,7 +89,7 @@ func (s *Stream) SendLast(inputs Inputs, options ...InferOption) error {
 	return s.Send(inputs, options...)
 }
 
-// Close says that no more frames are sent. Results of those that were can still be received. It is
+// Close reports that no more frames are sent. Results of those that were can still be received. It is
 // for the goroutine that sends.
 func (s *Stream) Close() {
 	if !s.closed {

@@ -154,7 +154,7 @@ func (r *Result) Fresh() bool { return r.answer().Fresh }
 // Elapsed is the time from the request's arrival at the gateway to its answer.
 func (r *Result) Elapsed() time.Duration { return r.answer().Elapsed }
 
-// Stages says where the time went. Over the critical stages queue, wait,
+// Stages reports where the time went. Over the critical stages queue, wait,
 // compute and transfer add up to Elapsed.
 func (r *Result) Stages() []Stage { return r.answer().Stages }
 

@@ -26,7 +26,7 @@ type InferRequest struct {
 	Outputs  []string // names wanted; empty means all
 	Frame    Frame    // of which stream it is a frame
 
-	// Textual says which outputs are to go as JSON, which has no numbers that are not finite;
+	// Textual reports which outputs are to go as JSON, which has no numbers that are not finite;
 	// nil means none. It does not travel.
 	Textual func(output string) bool
 
@@ -45,7 +45,7 @@ type InferResponse struct {
 	Elapsed    time.Duration // from arrival at the gateway to the answer
 
 	// Fresh says of a frame that a module which keeps state had none of its stream, as of the first frame:
-	// of a later one it says that state was lost.
+	// of a later one it reports that state was lost.
 	Fresh bool
 
 	// Shift is how much later than it does the stream of a frame should send all frames to come, for
@@ -66,10 +66,10 @@ type Stage struct {
 	Transfer time.Duration // to and from the executor, gather and scatter
 }
 
-// Metadata is what a gateway tells of a pipeline that it serves.
+// Metadata is what a gateway describes a pipeline that it serves.
 type Metadata struct {
 	Pipeline   string
-	Platform   string // what serves it, as the server says; empty for what a gateway is by default
+	Platform   string // what serves it, as the server states; empty for what a gateway is by default
 	Generation int    // of the plan that serves now
 	Ready      bool
 	Reason     string // why it is not ready

@@ -20,7 +20,7 @@ type opening struct {
 // have places, before it gives places to others.
 const settling = time.Second
 
-// unsettle begins anew with the places of a service, or of all for "", that is to be owned by another
+// unsettle begins again with the places of a service, or of all for "", that is to be owned by another
 // epoch: the gateways say which streams have one. Where a service has a higher one, they have said so.
 // Server.mu is held.
 func (s *Server) unsettle(service string, epoch uint64) {

@@ -41,7 +41,7 @@ func filmed(t *testing.T, d *dispatcher.Dispatcher, count int) *dispatcher.Gener
 }
 
 // Dispatchers are upgraded while streams are open: an older one gives no places, and the gateway does
-// so itself. The next is told of those that are open, and of no others; and the other way round.
+// so itself. The next learns of those that are open, and of no others; and the other way round.
 func TestPlacesBesideAnOlderDispatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, h, to := follower(time.Now()), &holder{}, &placed{open: map[string]bool{}}

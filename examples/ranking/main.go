@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// train learns from that many items, each once, and says how well the last tenth was
+// train learns from that many items, each once, and reports how well the last tenth was
 // foretold.
 func train(items int) (n *network, loss float64) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -129,7 +129,7 @@ func newNetwork(rng *rand.Rand) *network {
 	return &network{newLayer(wide, 1, rng), newLayer(dense, first, rng), newLayer(first, second, rng), newLayer(second, 1, rng)}
 }
 
-// step learns from one item, and says how likely a click was taken to be before.
+// step learns from one item, and reports how likely a click was taken to be before.
 func (n *network) step(w, d []float32, clicked bool, rate float32) float64 {
 	h1 := n.deep1.forward(d, true)
 	h2 := n.deep2.forward(h1, true)

@@ -83,7 +83,7 @@ func (d *direct) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferRe
 	return &wire.InferResponse{Pipeline: d.name, Outputs: []wire.NamedTensor{{Name: "click", Tensor: out}}}, nil
 }
 
-// Metadata says that the first dimension is the number of items.
+// Metadata reports that the first dimension is the number of items.
 func (d *direct) Metadata(context.Context, string) (*wire.Metadata, error) {
 	port := func(name string, n int64) pipelines.Port {
 		return pipelines.Port{Name: name, Datatype: "FP32", Shape: []int64{-1, n}}

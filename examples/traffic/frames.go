@@ -85,7 +85,7 @@ func Found(outputs map[string]wire.Tensor) ([]Vehicle, error) {
 	return all, nil
 }
 
-// Describe says what was found in one frame.
+// Describe reports what was found in one frame.
 func Describe(outputs map[string]wire.Tensor) string {
 	all, err := Found(outputs)
 	if err != nil {
@@ -105,7 +105,7 @@ func Describe(outputs map[string]wire.Tensor) string {
 	return fmt.Sprintf("%d %s: %s", len(all), noun, strings.Join(words, ", "))
 }
 
-// Drawn says what the picture shows in truth.
+// Drawn reports what the picture shows in truth.
 func (f Frame) Drawn() string {
 	words := make([]string, len(f.Truth))
 	for i, o := range f.Truth {

@@ -9,7 +9,7 @@ import (
 )
 
 // A module that keeps state is exported as a network of one step: what it keeps is an output, and an
-// input that is fed with it in the next step. Nothing in the file says which goes where but the
+// input that is fed with it in the next step. Nothing in the file states which goes where but the
 // names, for which exporters have these habits.
 
 // nextNames are the outputs that an input's state may come back in, the likeliest first.

@@ -26,7 +26,7 @@ const recogniser = "HARPAGON_OCR_RECOGNISER"
 // BenchmarkOverhead compares this engine, in this process and in a child, with
 // the bare binding on the same model and batch. The three take turns, so that
 // what disturbs the machine disturbs all, and each of them loads the model
-// anew several times, because where the weights come to lie in memory makes
+// again several times, because where the weights come to lie in memory makes
 // more of a difference than what is measured here. Medians are reported. It
 // wants two idle cores.
 //

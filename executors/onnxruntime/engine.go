@@ -51,7 +51,7 @@ func (e engine) Version() string {
 	return lib.Version + "-" + way
 }
 
-// Available says why the engine cannot run here; nil when it can.
+// Available reports why the engine cannot run here; nil when it can.
 func (e engine) Available() error {
 	if err := supported(); err != nil {
 		return err
@@ -248,7 +248,7 @@ func blamed(err error, m executors.Model) error {
 	return err
 }
 
-// Available says why the engine cannot run here; nil when it can.
+// Available reports why the engine cannot run here; nil when it can.
 func (r *remote) Available() error { return r.available() }
 
 // Limit is the largest batch that the model takes; 0 where it is open.

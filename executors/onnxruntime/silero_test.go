@@ -16,7 +16,7 @@ import (
 // detector is the variable that names a published voice detector.
 const detector = "HARPAGON_SILERO_VAD"
 
-// TestStateOfAPublishedVoiceDetector says that the module keeps state, and nothing else: which tensors
+// TestStateOfAPublishedVoiceDetector reports that the module keeps state, and nothing else: which tensors
 // these are, and where their batch is, is found.
 func TestStateOfAPublishedVoiceDetector(t *testing.T) {
 	path := os.Getenv(detector)

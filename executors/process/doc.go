@@ -29,7 +29,7 @@
 // that the model is. Batches, health and failures are those of package remote.
 // When the command ends by itself, a batch in flight fails with code "unavailable" and
 // the status and last line of the command, as do all after it: the executor loads the model
-// anew, waiting longer after every failure, also where the command ended while it was idle.
+// again, waiting longer after every failure, also where the command ended while it was idle.
 //
 // The command runs behind a supervisor, as package subprocess has it: nothing of it outlives
 // the executor, even one that was killed.

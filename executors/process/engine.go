@@ -26,7 +26,7 @@ func (e *engine) Name() string { return pipelines.EngineProcess }
 // Version changes with how commands are started and asked.
 func (e *engine) Version() string { return "2" }
 
-// LoadsOnce says that all batch sizes are measured on one instance.
+// LoadsOnce reports that all batch sizes are measured on one instance.
 func (e *engine) LoadsOnce() {}
 
 // Load starts the command and waits until it serves. ctx bounds the loading
@@ -134,7 +134,7 @@ func (in *instance) AwaitEnd(ctx context.Context) error {
 	}
 }
 
-// gone says how the command ended.
+// gone reports how the command ended.
 func (in *instance) gone() error {
 	return wire.Errorf(wire.CodeUnavailable, in.module, "%v", in.server.gone())
 }

@@ -125,7 +125,7 @@ func TestACommandThatEndsSaysHow(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, in.AwaitEnd(over), "it lives")
-	for range 2 { // it is for who has loaded it to load it anew
+	for range 2 { // it is for who has loaded it to load it again
 		_, err := in.Run(t.Context(), rows(-1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.ErrorContains(t, err, "exit status 7, saying: fatal: the GPU has gone")

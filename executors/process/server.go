@@ -133,7 +133,7 @@ func (s *server) try(ctx context.Context) (remote.Server, error) {
 	return nil, err
 }
 
-// gone says how the command ended.
+// gone reports how the command ended.
 func (s *server) gone() error { return fmt.Errorf("%s: %s", s.command, s.Reason()) }
 
 // close ends the command and frees everything; it may be called more than once.

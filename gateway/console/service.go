@@ -48,7 +48,7 @@ type moduleView struct {
 	Spent                             template.HTML
 }
 
-// promise is something that the plan says beside what was measured.
+// promise is something that the plan states beside what was measured.
 type promise struct {
 	What, Planned, Measured string
 	Broken                  bool
@@ -189,7 +189,7 @@ func short(d time.Duration) string { return quantity.Duration(d.Round(100 * time
 // broken: a machine that does other work now and then is a tenth slower.
 const slower = 1.1
 
-// promises sets what the plan says beside what this gateway saw.
+// promises sets what the plan states beside what this gateway saw.
 func promises(p plan.Plan, m autoscale.Measures) []promise {
 	seen := m.Outcomes() > 0
 	measured := func(s string) string {

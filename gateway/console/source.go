@@ -25,7 +25,7 @@ type Source struct {
 	Measures func() []autoscale.Measures
 
 	// Streams are those of a pipeline that are open at this gateway and attain least, so many at the
-	// most; nil where none of any is told of.
+	// most; nil where none of any learns of.
 	Streams func(name string, most int) []admission.StreamLine
 
 	// Pipeline is the declaration that serves under a name.
@@ -100,7 +100,7 @@ func (r *reader) read(ctx context.Context) snapshot {
 	return s
 }
 
-// follow says how busy devices were since they were read before.
+// follow reports how busy devices were since they were read before.
 func (r *reader) follow(now time.Time, all []devices.Reading) []device {
 	next, out := map[string]busyness{}, make([]device, 0, len(all))
 	for _, d := range all {

@@ -97,7 +97,7 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return k, nil
 }
 
-// isOpen says that anybody may call the method, Check for the gateway as a whole.
+// isOpen reports that anybody may call the method, Check for the gateway as a whole.
 func isOpen(method string) bool {
 	switch method {
 	case pb.GRPCInferenceService_ServerLive_FullMethodName, pb.GRPCInferenceService_ServerReady_FullMethodName, health.Health_Check_FullMethodName:

@@ -76,7 +76,7 @@ func connOf(ctx context.Context) *conn {
 	return nil
 }
 
-// working says that a request that was read is under way, until done.
+// working reports that a request that was read is under way, until done.
 func (c *conn) working() (done func()) {
 	if c == nil {
 		return func() {}
@@ -96,7 +96,7 @@ func (c *conn) arrival() time.Time {
 	return c.came()
 }
 
-// gRPC tells of a message when it is complete, and holds without bound what is not. So what
+// gRPC describes a message when it is complete, and holds without bound what is not. So what
 // calls bring is counted where their frames are read: a connection is metered above TLS, from
 // which gRPC reads no further than to the end of the frame that it handles.
 
@@ -156,7 +156,7 @@ func (k *call) Value(key any) any {
 	return k.Context.Value(key)
 }
 
-// refuse ends the call, which is told why: at once, for the handler waits for the rest of a
+// refuse ends the call, which learns why: at once, for the handler waits for the rest of a
 // message. The lock is held.
 func (k *call) refuse(why error) {
 	if k.over || k.why != nil {
@@ -171,7 +171,7 @@ func (k *call) refuse(why error) {
 
 func (k *call) tell(to teller) { _ = to.WriteStatus(status.Convert(k.why)) }
 
-// start says that the call has a handler, or why it gets none.
+// start reports that the call has a handler, or why it gets none.
 func (k *call) start(ctx context.Context) error {
 	if k == nil {
 		return nil
@@ -182,7 +182,7 @@ func (k *call) start(ctx context.Context) error {
 	return k.why
 }
 
-// read says that a message of so many bytes is taken from gRPC, which holds it no more: it
+// read reports that a message of so many bytes is taken from gRPC, which holds it no more: it
 // counts for its request from now on. It fails where there is no room for what it counts for more.
 func (k *call) read(n int, by *gateway.HeldBytes) error {
 	if k == nil {

@@ -28,7 +28,7 @@ type healthServer struct {
 	of *server
 }
 
-// isWhole says that a name stands for the gateway.
+// isWhole reports that a name stands for the gateway.
 func isWhole(service string) bool {
 	return service == "" || service == pb.GRPCInferenceService_ServiceDesc.ServiceName
 }

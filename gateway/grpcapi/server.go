@@ -61,7 +61,7 @@ type Options struct {
 	// yet; nil bounds nothing.
 	Bytes *gateway.Bytes
 
-	// Statistics tells of a pipeline what was seen; nil leaves ModelStatistics out.
+	// Statistics describes a pipeline what was seen; nil leaves ModelStatistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
 
 	// Stopping, once closed, ends the calls that would last as long as their callers like:
@@ -234,12 +234,12 @@ func (s *server) ModelConfig(ctx context.Context, q *pb.ModelConfigRequest) (*pb
 	return oipgrpc.EncodeConfig(m), nil
 }
 
-// RepositoryModelLoad says what to do instead.
+// RepositoryModelLoad reports what to do instead.
 func (s *server) RepositoryModelLoad(_ context.Context, q *pb.RepositoryModelLoadRequest) (*pb.RepositoryModelLoadResponse, error) {
 	return nil, oipgrpc.EncodeError(oip.Unmanaged("load", q.GetModelName()))
 }
 
-// RepositoryModelUnload says what to do instead.
+// RepositoryModelUnload reports what to do instead.
 func (s *server) RepositoryModelUnload(_ context.Context, q *pb.RepositoryModelUnloadRequest) (*pb.RepositoryModelUnloadResponse, error) {
 	return nil, oipgrpc.EncodeError(oip.Unmanaged("unload", q.GetModelName()))
 }

@@ -26,7 +26,7 @@ type Options struct {
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
 
-	// RejectEarly says why a request to a pipeline that arrived then would be refused now,
+	// RejectEarly reports why a request to a pipeline that arrived then would be refused now,
 	// before its body is read; nil where it would not. A zero time says now. A nil
 	// function takes in every request.
 	RejectEarly func(ctx context.Context, pipeline string, arrived time.Time) *wire.Error
@@ -37,7 +37,7 @@ type Options struct {
 	// Regions is the memory that callers of this machine may share; nil lets nobody.
 	Regions *oip.Regions
 
-	// Statistics tells of a pipeline what was seen; nil leaves statistics out.
+	// Statistics describes a pipeline what was seen; nil leaves statistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
 }
 

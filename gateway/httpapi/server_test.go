@@ -100,7 +100,7 @@ func TestReadOnlyPages(t *testing.T) {
 	require.Contains(t, body, "no executor")
 }
 
-// served serves h as the gateway does until the test ends, and says where.
+// served serves h as the gateway does until the test ends, and reports where.
 func served(t testing.TB, h http.Handler) (url string) {
 	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 0)
 	require.NoError(t, err)

@@ -5,7 +5,7 @@
 //	g := gateway.New(gateway.Options{Observer: m.Observer()})
 //	h := httpapi.New(g, httpapi.Options{Metrics: m.Handler()})
 //
-// Every metric stands in docs/reference/metrics.md; a test compares. Rules and a dashboard
+// Every metric is in docs/reference/metrics.md; a test compares. Rules and a dashboard
 // that use them are in examples/monitoring.
 package metrics
 
@@ -206,7 +206,7 @@ func (m *Metrics) batchEnd(i gateway.BatchInfo) {
 
 // Keep has the series of what is gone forgotten whenever they are asked for: read says what is
 // served, the modules by pipeline; none of a pipeline are all. What is still under way, or
-// attached, is told of until it has ended.
+// attached, learns of until it has ended.
 func (m *Metrics) Keep(read func() map[string][]string) { m.served = read }
 
 // gather collects what is not gone.

@@ -14,7 +14,7 @@ import (
 )
 
 // engine adds up the first numbers of its inputs and its version; the second number of a
-// vector says which request it belongs to.
+// vector reports which request it belongs to.
 type engine struct{ world *world }
 
 func (engine) Name() string    { return "sum" }

@@ -31,7 +31,7 @@ type request struct {
 	place      int           // of that, in its stream, from 1; 0 where this is not answered
 	answeredBy int           // generation
 
-	begun, ended int // as the gateway says
+	begun, ended int // as the gateway states
 	over         time.Time
 	outcome      gateway.Outcome
 }
@@ -211,7 +211,7 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 		h.violate("request %d of %s by %s after %v: %s", r.id, r.service.name, r.gateway.name, took, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case err != nil && err.Code == wire.CodeNotFound && ended == 0: // nobody is told of names
+	case err != nil && err.Code == wire.CodeNotFound && ended == 0: // nobody learns of names
 	case ended != 1 || begun > 1:
 		wrong("it has begun %d times and ended %d times", begun, ended)
 	}
@@ -285,7 +285,7 @@ func (h *history) refused(r *request, err *wire.Error, harmed map[wire.Code]bool
 	}
 }
 
-// watch is told of all messages of one stream of an executor.
+// watch learns of all messages of one stream of an executor.
 type watch struct {
 	history      *history
 	executor, to string
@@ -348,7 +348,7 @@ func (w *watch) leaving(m *attach.Message) {
 			}
 		}
 	}
-	if e := m.Batch.Part.Epoch; m.Batch.Part.Parts > 0 && len(m.Batch.Items) > 0 { // without items it says that nothing comes
+	if e := m.Batch.Part.Epoch; m.Batch.Part.Parts > 0 && len(m.Batch.Items) > 0 { // without items it reports that nothing comes
 		if e < w.sent[""] {
 			h.violate("%s sends to %s by epoch %d after %d", w.to, w.executor, e, w.sent[""])
 		}

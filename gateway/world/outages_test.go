@@ -79,7 +79,7 @@ func (s *service) catchUp() bool {
 }
 
 // giveAgain gives the orders of the last two changes once more, the older one last, and the
-// one to delete the service, if it was applied anew since.
+// one to delete the service, if it was applied again since.
 func (s *service) giveAgain() {
 	s.lock()
 	defer s.unlock()

@@ -27,7 +27,7 @@ var (
 	again = flag.Bool("again", false, "play every seed twice, and say how many have gone the same way")
 )
 
-// TestSeeds plays seeds one after the other, and says what there was in them.
+// TestSeeds plays seeds one after the other, and reports what there was in them.
 func TestSeeds(t *testing.T) {
 	var all tally
 	began := time.Now()

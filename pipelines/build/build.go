@@ -62,10 +62,10 @@ func (b *Builder) Accuracy(share float64) *Builder { b.p.Accuracy = share; retur
 // Dispatch sets the dispatch policy.
 func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; return b }
 
-// Update says how changes are carried out.
+// Update reports how changes are carried out.
 func (b *Builder) Update(u pipelines.Update) *Builder { b.p.Update = u; return b }
 
-// Stream says that requests are frames of streams, which come evenly; the rate is that of all. How many
+// Stream reports that requests are frames of streams, which come evenly; the rate is that of all. How many
 // there are may follow from how they come and go.
 func (b *Builder) Stream(s pipelines.Stream) *Builder {
 	s = s.Sized()
@@ -215,7 +215,7 @@ func (b *ModuleBuilder) Unbatched() *ModuleBuilder { b.m.Unbatched = true; retur
 // State makes the module keep state between the frames of a stream.
 func (b *ModuleBuilder) State() *ModuleBuilder { b.m.State = true; return b }
 
-// BatchAxis says which dimension of an input or output of the model is the batch,
+// BatchAxis reports which dimension of an input or output of the model is the batch,
 // counted from 0, or NoBatchAxis where it has none.
 func (b *ModuleBuilder) BatchAxis(name string, axis int) *ModuleBuilder {
 	if b.m.BatchAxis == nil {
@@ -314,7 +314,7 @@ func (b *ModuleBuilder) Typical(input string, shape ...int64) *ModuleBuilder {
 	return b
 }
 
-// Profile says what was measured of the module.
+// Profile reports what was measured of the module.
 func (b *ModuleBuilder) Profile(points ...pipelines.Point) *ModuleBuilder {
 	b.m.Profile.Points = append(b.m.Profile.Points, points...)
 	return b
@@ -363,7 +363,7 @@ func (b *PoolBuilder) Arrivals(kind string) *PoolBuilder { b.p.Arrivals = kind; 
 // Plan sets how the pool is planned.
 func (b *PoolBuilder) Plan(p pipelines.Planning) *PoolBuilder { b.p.Plan = p; return b }
 
-// Profile says how long queries take; the Batch of a point is a size.
+// Profile reports how long queries take; the Batch of a point is a size.
 func (b *PoolBuilder) Profile(points ...pipelines.Point) *PoolBuilder {
 	b.p.Profile.Points = append(b.p.Profile.Points, points...)
 	return b
@@ -372,7 +372,7 @@ func (b *PoolBuilder) Profile(points ...pipelines.Point) *PoolBuilder {
 // Learned leaves the pool unmeasured: what queries take is learned while it serves.
 func (b *PoolBuilder) Learned() *PoolBuilder { b.p.Learned = true; return b }
 
-// Sizes says how often queries have which size.
+// Sizes reports how often queries have which size.
 func (b *PoolBuilder) Sizes(sizes ...pipelines.Size) *PoolBuilder {
 	for _, s := range sizes {
 		switch {

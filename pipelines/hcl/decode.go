@@ -88,7 +88,7 @@ func (d *decoder) nearest(diag *hcl.Diagnostic, schema *hcl.BodySchema, there hc
 	diag.Detail = said + pipelines.Suggest(d.written(diag), names)
 }
 
-// written is what stands in a file where a finding is.
+// written is what is in a file where a finding is.
 func (d *decoder) written(diag *hcl.Diagnostic) string {
 	if diag.Subject == nil || d.config.Files[diag.Subject.Filename] == nil {
 		return ""
@@ -96,7 +96,7 @@ func (d *decoder) written(diag *hcl.Diagnostic) string {
 	return strings.Trim(string(diag.Subject.SliceBytes(d.config.Files[diag.Subject.Filename].Bytes)), `"`)
 }
 
-// wayHere says how that is done here which people know by a name from Terraform.
+// wayHere reports how that is done here which people know by a name from Terraform.
 func wayHere(name string) string {
 	return map[string]string{
 		"count":      "Several of a block are made by for_each, as in for_each = range(2); on how many devices a module runs is found by planning.",

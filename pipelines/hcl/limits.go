@@ -113,7 +113,7 @@ func extent(v cty.Value, most int) int {
 }
 
 // metered is an expression that is evaluated often, or whose value is put into
-// others. Its inner expression stands in parentheses, so that walks over the
+// others. Its inner expression is in parentheses, so that walks over the
 // tree find it.
 type metered struct {
 	hclsyntax.Expression

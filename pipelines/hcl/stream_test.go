@@ -168,7 +168,7 @@ func TestWhatIsWrongWithState(t *testing.T) {
 	}
 }
 
-// What is known of a network says whether its state goes round.
+// What is known of a network reports whether its state goes round.
 func TestStateThatDoesNotGoRound(t *testing.T) {
 	c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": tracking, "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
 	require.Empty(t, diags)

@@ -84,7 +84,7 @@ rack "b" {
 }
 
 // TestASuggestionIsTheNearest: where two attributes are spelled like a wrong one, the
-// nearer is suggested, wherever it stands in the table.
+// nearer is suggested, wherever it is in the table.
 func TestASuggestionIsTheNearest(t *testing.T) {
 	for wrong, want := range map[string]string{"izes": "sizes", "fles": "files"} {
 		_, diags := Parse("p.hcl", []byte("pool \"p\" {\n  slo = \"1s\"\n  budget = 1\n  base = \"x\"\n  "+wrong+" = \"x\"\n}\n"))

@@ -30,7 +30,7 @@ const (
 	Coarse                 // by at most 1/32, in a sixteenth of the memory
 )
 
-// bits says that a doubling of the value is divided into 2^bits buckets.
+// bits reports that a doubling of the value is divided into 2^bits buckets.
 func (f Fineness) bits() int {
 	if f == Coarse {
 		return 4
@@ -70,7 +70,7 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.Longest = max(h.Longest, o.Longest)
 }
 
-// Reset empties the histogram, keeps its memory, and says how finely it counts
+// Reset empties the histogram, keeps its memory, and reports how finely it counts
 // from now on.
 func (h *Histogram) Reset(f Fineness) {
 	clear(h.Counts)

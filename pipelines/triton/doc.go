@@ -4,7 +4,7 @@
 //
 // Read reads the repository and Import makes pipelines of it: one of each ensemble, and one of
 // each model that no ensemble uses. What has no counterpart is a finding at file, line and column
-// that says what to do instead; what is broken is an error.
+// that reports what to do instead; what is broken is an error.
 //
 //	repository, diags := triton.Read("models")
 //	imported, more := repository.Import(triton.Options{Folder: "served", SLO: time.Second, Rate: 10})

@@ -266,7 +266,7 @@ func (b *build) single(m *model) {
 	b.reshaped(m)
 }
 
-// reshaped says what clients send in another shape than to Triton. With a batch dimension or
+// reshaped reports what clients send in another shape than to Triton. With a batch dimension or
 // without is the same to gateways.
 func (b *build) reshaped(m *model) {
 	for _, t := range m.Input {
@@ -340,7 +340,7 @@ func (b *build) steps(m *model, values map[string]value) {
 	}
 }
 
-// stuck says why none of the steps that are left can run.
+// stuck reports why none of the steps that are left can run.
 func (b *build) stuck(m *model, left []int, makes map[string]int, values map[string]value) {
 	all := m.GetEnsembleScheduling().GetStep()
 	for _, i := range left {

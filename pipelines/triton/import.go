@@ -41,7 +41,7 @@ type Imported struct {
 	options  Options
 }
 
-// Served says what becomes of a model.
+// Served reports what becomes of a model.
 type Served struct {
 	Pipeline string `json:"pipeline"`
 	Module   string `json:"module"`
@@ -155,7 +155,7 @@ func (im *importer) judge(m *model) {
 	}
 }
 
-// computed says what computes a model.
+// computed reports what computes a model.
 func (im *importer) computed(m *model) string {
 	switch m.backend {
 	case backendONNX:
@@ -257,7 +257,7 @@ func (im *importer) explain(m *model) {
 	}
 }
 
-// instead says how a model of a backend comes to run without a Triton.
+// instead reports how a model of a backend comes to run without a Triton.
 func instead(backend string) string {
 	switch backend {
 	case "tensorrt":

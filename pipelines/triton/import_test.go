@@ -290,7 +290,7 @@ func TestFilesOfAModel(t *testing.T) {
 	require.Same(t, first, im.callsOthers(m))
 }
 
-// TestRowsOfDifferentSteps holds that what cannot be told apart is left out and not made up.
+// TestRowsOfDifferentSteps holds that what cannot be distinguished is left out and not made up.
 func TestRowsOfDifferentSteps(t *testing.T) {
 	files := whole()
 	files["join/config.pbtxt"] = "backend: \"onnxruntime\"\nmax_batch_size: 4\ninput [ { name: \"a\" data_type: TYPE_FP32 dims: [ 5 ] }, { name: \"b\" data_type: TYPE_FP32 dims: [ 3, 8, 8 ] } ]\noutput [ { name: \"c\" data_type: TYPE_FP32 dims: [ 5 ] } ]"

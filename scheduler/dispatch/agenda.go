@@ -5,7 +5,7 @@ import (
 )
 
 // Agenda is a binary heap of small whole numbers by time, the earliest at the
-// top; of equal times, the smallest number. Every number stands in it at most
+// top; of equal times, the smallest number. Every number is in it at most
 // once and can be moved or taken out. The zero Agenda has room for none: see
 // Reserve.
 type Agenda struct {
@@ -38,7 +38,7 @@ func (a *Agenda) Reserve(keys int) {
 // Len is how many numbers stand in it.
 func (a *Agenda) Len() int { return len(a.Heap) }
 
-// Has reports whether the number stands in it.
+// Has reports whether the number is in it.
 func (a *Agenda) Has(key int32) bool { return a.Pos[key] != 0 }
 
 // Next is the earliest time, or Never.

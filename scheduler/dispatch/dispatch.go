@@ -98,7 +98,7 @@ type Action struct {
 
 // Reservation is what a group of a plan may need of a device that it shares: every Period at
 // most one batch, or AtOnce, of which each takes Duration and is to be done Deadline after it was closed. Where
-// its schedule may begin anew with the next request, a batch is closed Window after that.
+// its schedule may begin again with the next request, a batch is closed Window after that.
 type Reservation struct {
 	Duration, Period, Deadline, Window time.Duration
 

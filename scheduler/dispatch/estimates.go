@@ -41,7 +41,7 @@ func (m *Meter) Hit(now Time) bool {
 	return changed
 }
 
-// Resume says that the next arrival is the first after a pause, so long that the rate before
+// Resume reports that the next arrival is the first after a pause, so long that the rate before
 // holds no more: it is one arrival in that time, until others tell more.
 func (m *Meter) Resume(now, pause Time) {
 	m.Rate = 1 / max(1, pause).Seconds()
@@ -147,7 +147,7 @@ func (p *Pace) Scale(now Time) float64 {
 const (
 	latenessShare   = 0.95             // of the batches that are away no longer than said
 	latenessBatches = 64               // that are counted before those before them are forgotten
-	latenessAgain   = 8                // batches after which it is worked out anew, if none says so before
+	latenessAgain   = 8                // batches after which it is worked out again, if none says so before
 	latenessMemory  = 10 * time.Second // without a batch, after which nothing is known any more
 )
 

@@ -109,7 +109,7 @@ func (d driver) withoutLimits(p Problem) *Plan {
 	return &out
 }
 
-// Limited says that only so many devices of some kind exist.
+// Limited reports that only so many devices of some kind exist.
 func (p *Problem) Limited() bool {
 	return slices.ContainsFunc(p.Hardware, func(h pipelines.Hardware) bool { return h.Count > 0 })
 }

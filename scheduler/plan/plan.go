@@ -30,7 +30,7 @@ const (
 	NoProof      = "none"          // capacity fits the mean rates, and nothing is promised
 )
 
-// Plan says what runs for one pipeline.
+// Plan reports what runs for one pipeline.
 type Plan struct {
 	Pipeline   string  `json:"pipeline"`
 	Policy     string  `json:"policy"`
@@ -65,7 +65,7 @@ type Plan struct {
 	// What that costs is part of HeadroomCost.
 	DurationQuantile float64 `json:"duration_quantile,omitempty"`
 
-	// SpreadLeftOut says that a profile tells how durations vary, and no plan was found that
+	// SpreadLeftOut reports that a profile tells how durations vary, and no plan was found that
 	// counts on it; this one is for batches that take what profiles state.
 	SpreadLeftOut bool `json:"spread_left_out,omitempty"`
 
@@ -77,7 +77,7 @@ type Plan struct {
 	Latency   time.Duration `json:"latency_ms"` // longest path of worst cases
 	SolveTime time.Duration `json:"solve_ms"`
 
-	// CutShort says that the search was ended by its time limit or by who asked:
+	// CutShort reports that the search was ended by its time limit or by who asked:
 	// elsewhere, or with more time, the same problem may have another plan.
 	CutShort bool `json:"cut_short,omitempty"`
 
@@ -171,7 +171,7 @@ type Group struct {
 	// are collected over time.
 	Items int `json:"items,omitempty"`
 
-	// Rides says that the group is a processing step of microseconds that runs
+	// Rides reports that the group is a processing step of microseconds that runs
 	// beside an executor of the pipeline, on a device that is there for that one:
 	// it costs nothing and does not wait for the device's turn. Machines is the
 	// share of the device that it uses.
@@ -185,7 +185,7 @@ type Device struct {
 	Share    float64 `json:"share"` // of its time that is used, 0..1
 	Tasks    []Task  `json:"groups"`
 
-	// InPhase says that its groups are in time because it is known when each is released, one
+	// InPhase reports that its groups are in time because it is known when each is released, one
 	// after the other: all are of one pipeline, and nothing starts before that.
 	InPhase bool `json:"in_phase,omitempty"`
 }
@@ -260,10 +260,10 @@ func (p Plan) Of() (kind pipelines.Kind, name string) { return pipelines.KindPip
 // Models are the names that requests give.
 func (p Plan) Models() []string { return []string{p.Pipeline} }
 
-// NoPlan says why there is none.
+// NoPlan reports why there is none.
 func (p Plan) NoPlan() (reason string, infeasible bool) { return p.Reason, p.Status == Infeasible }
 
-// EndedEarly says that with more time the search may find another plan.
+// EndedEarly reports that with more time the search may find another plan.
 func (p Plan) EndedEarly() bool { return p.CutShort }
 
 // CostPerHour is what the plan costs, in money per hour.
@@ -323,7 +323,7 @@ func (p Plan) Describe() string {
 	return b.String()
 }
 
-// describe says what interruptions take, and what was done about them.
+// describe reports what interruptions take, and what was done about them.
 func (i *Interruptions) describe() string {
 	text := fmt.Sprintf("devices that are taken back leave at most %s of requests without one", quantity.Percent(i.Missing))
 	if i.Allowed < 1 {
@@ -348,7 +348,7 @@ func (p Plan) colocated() (names []string) {
 	return names
 }
 
-// margin says what is kept of the objective or counted for durations, and what that costs.
+// margin reports what is kept of the objective or counted for durations, and what that costs.
 func (p Plan) margin() string {
 	var text string
 	switch {
@@ -389,7 +389,7 @@ func (d Device) describe(pipeline string) string {
 	return strings.Join(names, "; ")
 }
 
-// bounded says how near the plan is to the least cost.
+// bounded reports how near the plan is to the least cost.
 func (p Plan) bounded() string {
 	text := ""
 	if p.Status == Feasible && p.LowerBound > 0 {

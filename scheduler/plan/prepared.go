@@ -188,7 +188,7 @@ func (p *Prepared) Scale() float64 {
 	return cmp.Or(scale, 1)
 }
 
-// free says that no machine costs anything: weights are not money then.
+// free reports that no machine costs anything: weights are not money then.
 func (p *Prepared) free() bool {
 	for _, m := range p.Modules {
 		for _, c := range m.Configs {

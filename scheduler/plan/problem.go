@@ -114,10 +114,10 @@ func (o Options) costModel() string {
 	return o.CostModel
 }
 
-// Lacks says that a step is switched off, or one that the policy does not have.
+// Lacks reports that a step is switched off, or one that the policy does not have.
 func (o Options) Lacks(step string) bool { return slices.Contains(o.Without, step) }
 
-// Check says what is wrong with the options, naming what exists: their policy leaves open what
+// Check reports what is wrong with the options, naming what exists: their policy leaves open what
 // the table of policies says (pipelines.PlanPolicies).
 func (o Options) Check() error {
 	open := pipelines.PlanPolicyNamed(pipelines.KindPipeline, o.Policy)
@@ -144,7 +144,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Check says what is wrong with the numbers of the problem, the first thing
+// Check reports what is wrong with the numbers of the problem, the first thing
 // found. A problem that was loaded from HCL and validated has nothing wrong.
 func (p Problem) Check() error {
 	pipe := &p.Pipeline

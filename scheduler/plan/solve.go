@@ -10,7 +10,7 @@ import (
 
 // Solve plans one pipeline by a policy. It always returns a plan: when the
 // objective cannot be met, or the problem or the options make no sense, the plan
-// has status Infeasible and says why in Reason.
+// has status Infeasible and reports why in Reason.
 func Solve(p Problem, o Options, by Policy) Plan {
 	watch := o.stopwatch()
 	d := newDriver(o, by)
@@ -183,7 +183,7 @@ func (o Options) stopwatch() func() time.Duration {
 }
 
 // started notes that the search begins now. What it calls goes on with the same
-// clock, however often it solves a part anew.
+// clock, however often it solves a part again.
 func (o Options) started() Options {
 	if o.until == nil {
 		stop, limit, watch := o.Stop, o.TimeLimit, func() time.Duration { return 0 }
@@ -200,13 +200,13 @@ func (o Options) started() Options {
 	return o
 }
 
-// cutShort says that a search was ended by Stop or TimeLimit.
+// cutShort reports that a search was ended by Stop or TimeLimit.
 func (o Options) cutShort() bool { return o.ended != nil && *o.ended }
 
 // Stopped reports that the search must end with what it has.
 func (o Options) Stopped() bool { return o.until != nil && o.until() }
 
-// InfeasibleError says why no plan keeps the objective.
+// InfeasibleError reports why no plan keeps the objective.
 type InfeasibleError struct {
 	Pipeline string
 	Path     []string      // the path that needs too much; empty when Reason is about something else
@@ -214,7 +214,7 @@ type InfeasibleError struct {
 	SLO      time.Duration
 	Reason   string
 
-	// Unfinished says that a search was ended before it found a plan: there may be one.
+	// Unfinished reports that a search was ended before it found a plan: there may be one.
 	Unfinished bool
 }
 

@@ -89,7 +89,7 @@ type Decision struct {
 	Until   time.Duration
 }
 
-// Decide says what becomes of a canary that was held for so long. A cost that is not
+// Decide reports what becomes of a canary that was held for so long. A cost that is not
 // known yet is zero.
 func Decide(u pipelines.Update, held time.Duration, seen Seen, cost Cost) Decision {
 	hold := cmp.Or(u.Hold, pipelines.DefaultHold)
@@ -117,7 +117,7 @@ func below(least float64) string {
 	return fmt.Sprintf(", below the %s that its update block asks for", quantity.Percent(least))
 }
 
-// surelyBelow says that a true share of least would hardly give so few in time: the score
+// surelyBelow reports that a true share of least would hardly give so few in time: the score
 // test of a binomial share, one-sided.
 func surelyBelow(t Tally, least float64) bool {
 	n := float64(t.Requests)
@@ -127,7 +127,7 @@ func surelyBelow(t Tally, least float64) bool {
 	return float64(t.InTime) < n*least
 }
 
-// To says which generation a request goes to.
+// To reports which generation a request goes to.
 type To int
 
 // The generations.

@@ -331,7 +331,7 @@ func (e *engine) giveBack(n int) {
 	}
 }
 
-// idles says that nothing runs on a device or is on its way there.
+// idles reports that nothing runs on a device or is on its way there.
 func (e *engine) idles(d *device) bool {
 	first := 2 * e.stations[0].lanes[d.lanes[0].lane].index
 	return e.flights[first].state == idle && e.flights[first+1].state == idle

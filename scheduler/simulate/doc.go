@@ -1,5 +1,5 @@
 // Package simulate plays requests against the dispatchers on a virtual clock,
-// and tells what becomes of each.
+// and reports what becomes of each.
 //
 // It drives dispatch.Policy unmodified: the same state machines that the
 // gateway drives, with the same events, so that what is simulated is what runs.

@@ -47,7 +47,7 @@ type engine struct {
 	giveUp   int64      // misses after which the run stops; 0 means never
 	test     test
 	observer Observer
-	seen     []Request // of the batch that the observer is told of
+	seen     []Request // of the batch that the observer learns of
 	stop     func() bool
 
 	keys             keys
@@ -119,7 +119,7 @@ type lane struct {
 	concurrency int32 // batches that the executor may run side by side
 }
 
-// itemState says where an item is.
+// itemState reports where an item is.
 type itemState uint8
 
 const (

@@ -348,7 +348,7 @@ func (r Result) describeDevices() string {
 	return b.String()
 }
 
-// Describe says what was found, and how sure that is.
+// Describe reports what was found, and how sure that is.
 func (g Goodput) Describe() string {
 	above := g.Above.Worst()
 	if g.Rate == 0 {

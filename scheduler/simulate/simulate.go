@@ -239,7 +239,7 @@ func (e *engine) addExecutor(station, device, group int32, concurrency int) {
 	}
 }
 
-// reserve makes room in the event queue for that many flights. What stands in
+// reserve makes room in the event queue for that many flights. What is in
 // it keeps its order.
 func (e *engine) reserve(flights int32) {
 	was, queued := e.keys, e.queue.Entries()
@@ -364,7 +364,7 @@ func bySplit(n *flow.Node, slo Time) Time {
 	return max(0, slo-n.Offset-n.Budget)
 }
 
-// Observer is told what happens. Functions that are nil are not called.
+// Observer learns what happens. Functions that are nil are not called.
 type Observer struct {
 	// Batch is called when a batch has been computed.
 	Batch func(Batch)

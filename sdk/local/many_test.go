@@ -32,7 +32,7 @@ import (
 )
 
 // TestManyPlans carries out as many changes as HARPAGON_PLANS says under load, of
-// HARPAGON_SERVICES services at once and of each one after the other, and says what is left
+// HARPAGON_SERVICES services at once and of each one after the other, and reports what is left
 // of them: in histories, database and memory. With HARPAGON_PLANS_FOR it ends after that
 // time; HARPAGON_PLANS_HEAP is a folder for profiles of what lives in memory meanwhile.
 func TestManyPlans(t *testing.T) {

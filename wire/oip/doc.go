@@ -5,7 +5,7 @@
 //
 // With the extension, a body is a JSON object followed by the raw data of all
 // tensors that have the parameter binary_data_size, in order; the HTTP header
-// HeaderLength says how long the JSON is. Without it, "data" is an array in
+// HeaderLength reports how long the JSON is. Without it, "data" is an array in
 // row-major order, flat or nested.
 //
 // Beyond the protocol, a request understands the parameter "timeout" in
@@ -34,7 +34,7 @@
 // Tensors travel as binary data where the server's metadata name that
 // extension, and as JSON otherwise.
 //
-// Every error is a *wire.Error or wraps one, and says what the server did: not
+// Every error is a *wire.Error or wraps one, and reports what the server did: not
 // there, or ended the connection (unavailable), answered too late (deadline),
 // refused (its own code), or gave an answer that is none of the protocol
 // (internal). One that wraps oip.ErrLost came after the request had been sent,

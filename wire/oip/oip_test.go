@@ -89,7 +89,7 @@ func TestResponsesRoundTrip(t *testing.T) {
 	})
 }
 
-// unreadable says that JSON cannot carry the tensor.
+// unreadable reports that JSON cannot carry the tensor.
 func unreadable(t wire.Tensor) bool {
 	_, err := appendData(nil, &t)
 	return err != nil

@@ -124,7 +124,7 @@ func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool)
 
 // DecodeRequest reads a body whose JSON part is header bytes long; -1 means
 // all of it, and no binary data. The error is a *wire.Error of code "invalid"
-// that says where the request is wrong. Whether the tensors' shapes and data
+// that reports where the request is wrong. Whether the tensors' shapes and data
 // agree is checked; whether they fit the pipeline is not.
 func DecodeRequest(body []byte, header int) (*Call, error) {
 	return decodeRequestIn(body, header, Bounds{})

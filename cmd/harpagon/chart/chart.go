@@ -165,7 +165,7 @@ func hair() color.Color  { return color.RGBA{0xe3, 0xe6, 0xe9, 0xff} }
 func shade() color.Color { return color.RGBA{0xf3, 0xf0, 0xea, 0xff} }
 
 // palette is that of Okabe and Ito, which people with any sight of colours can
-// tell apart, without its yellow, and three more for long lists. The first is
+// distinguish, without its yellow, and three more for long lists. The first is
 // for what matters most.
 func palette(i int) color.Color {
 	list := []color.RGBA{

@@ -14,7 +14,7 @@ import (
 
 const (
 	// usual is the share of values that an axis must show; what lies far above
-	// them leaves the picture at the top, so that the rest can be told apart.
+	// them leaves the picture at the top, so that the rest can be distinguished.
 	usual = 0.9
 	// far is how many times the usual values are worth showing.
 	far = 1.35

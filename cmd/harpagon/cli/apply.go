@@ -259,7 +259,7 @@ func (p *plannedFlag) declaration(x *Declaration, f *PlanningFlags, state string
 	return p.file.Made.Declaration(x, f, state)
 }
 
-// fresh says why the plans must not be carried out.
+// fresh reports why the plans must not be carried out.
 func (p *plannedFlag) fresh(ctx context.Context, d *Deps, commands *control.Control, state string, specs []scheduler.Spec) error {
 	if p.file == nil {
 		return nil

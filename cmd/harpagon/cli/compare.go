@@ -153,7 +153,7 @@ func (f *compareFlags) variants(declared pipelines.Planning, model string) []exp
 	return all
 }
 
-// checkSteps says when no policy that is compared has the steps or the split.
+// checkSteps reports when no policy that is compared has the steps or the split.
 func (f *compareFlags) checkSteps() error {
 	given := f.steps.Given
 	if len(given.Without) == 0 && given.Split == "" {
@@ -251,7 +251,7 @@ func (c comparisons) verdict() error {
 	return nil
 }
 
-// stopped says what a command that was interrupted leaves behind.
+// stopped reports what a command that was interrupted leaves behind.
 func stopped(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("stopped before the end; nothing was printed")

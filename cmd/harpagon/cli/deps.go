@@ -22,14 +22,14 @@ type Deps struct {
 	Environ        []string // as os.Environ gives it
 	Version        string
 
-	// Terminal says that standard output and standard error are looked at by
+	// Terminal reports that standard output and standard error are looked at by
 	// a person: findings are coloured and long work shows its progress.
 	Terminal bool
 
 	// Width is how many columns the terminal has; 0 means 100.
 	Width int
 
-	// Signatures tells what modules consume and produce. Nil leaves shapes
+	// Signatures reports what modules consume and produce. Nil leaves shapes
 	// unchecked.
 	Signatures pipelines.SignatureFunc
 
@@ -46,7 +46,7 @@ type Deps struct {
 	Running func(ctx context.Context, state string) ([]string, error)
 
 	// RelaxTimerSlack lets the sleeps of a process that serves end late, and may start the
-	// program anew in its place for that. Nil leaves them.
+	// program again in its place for that. Nil leaves them.
 	RelaxTimerSlack func()
 
 	// TuneProcessors keeps a process that serves or loads on as few processors as it needs until

@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzReadPlanFile reads any text, and what plan --out wrote with a part replaced by it: a
-// file is taken only by the digest of what it says.
+// file is taken only by the digest of what it states.
 func FuzzReadPlanFile(f *testing.F) {
 	file := planFile{Plans: []plan.Plan{{Pipeline: "p", Modules: []plan.Module{{Name: "m"}}}}, Made: &PlanOrigin{Version: "v", Generations: map[string]int{"p": 1}}}
 	sealed, err := MarshalSealed(&file, file.Made)

@@ -252,7 +252,7 @@ func checkPicture(path string) error {
 	return nil
 }
 
-// drawing is a picture of package chart; the name of the file says in which format
+// drawing is a picture of package chart; the name of the file states in which format
 // it is written.
 type drawing interface {
 	Write(w io.Writer, name string) error

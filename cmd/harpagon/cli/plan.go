@@ -366,7 +366,7 @@ func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Documen
 	return changes
 }
 
-// compareRunning says what a plan for a rate changes of what a status tells; the
+// compareRunning reports what a plan for a rate changes of what a status tells; the
 // zero Status is of nothing that runs.
 func compareRunning(s control.Status, to plan.Plan, rate float64) planChange {
 	c := planChange{Pipeline: to.Pipeline, ToCost: to.Cost, ToRate: rate}
@@ -404,7 +404,7 @@ func groups(m plan.Module) string {
 	return strings.Join(all, " + ")
 }
 
-// Describe says what the plan changes, a line for each module that differs.
+// Describe reports what the plan changes, a line for each module that differs.
 func (c planChange) Describe() string {
 	switch {
 	case c.change.First:

@@ -22,7 +22,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// PlanOrigin says what the plans of a file were made from, so that apply --plan can tell
+// PlanOrigin reports what the plans of a file were made from, so that apply --plan can tell
 // whether they still hold.
 type PlanOrigin struct {
 	Version     string             `json:"version"` // of the program
@@ -116,7 +116,7 @@ func MarshalSealed(v any, made *PlanOrigin) ([]byte, error) {
 	return nil, errors.New("command: no digest")
 }
 
-// partsOf are the fields of a file, and of what it says of how it was made: of those that
+// partsOf are the fields of a file, and of what it states of how it was made: of those that
 // stand twice the last one.
 func partsOf(text []byte) (parts, made map[string]json.RawMessage, err error) {
 	if err := json.Unmarshal(text, &parts); err != nil {
@@ -172,7 +172,7 @@ func readPlanFile(path, version string) (*planFile, error) {
 	return &f, nil
 }
 
-// parse reads the fields that the digest is of: of a field that stands twice, decoding
+// parse reads the fields that the digest is of: of a field that is there twice, decoding
 // would mix both.
 func (f *planFile) parse(text []byte) error {
 	parts, made, err := partsOf(text)

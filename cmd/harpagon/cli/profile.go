@@ -178,7 +178,7 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 	return errors.Join(append(failures, f.write(d, all))...)
 }
 
-// ask lets the system on the state folder measure a pipeline anew that it
+// ask lets the system on the state folder measure a pipeline again that it
 // serves; false where there is none, or it does not serve the pipeline.
 func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (asked bool, err error) {
 	if !f.again || !system.Folder(f.state.Dir).Running() {
@@ -415,7 +415,7 @@ func (f *profileFlags) problem(doc *pipelines.Document) (functions.Problem, erro
 	return functions.Problem{}, fmt.Errorf("no function is called %q", f.function)
 }
 
-// told says what was measured besides the model.
+// told reports what was measured besides the model.
 func (f *profileFlags) told(d *Deps, got serverless.SurveyResult) pipelines.CallTimes {
 	var calls pipelines.CallTimes
 	fmt.Fprintf(d.Stderr, "the calls cost %s by the declared terms\n", quantity.Money(got.Cost))

@@ -200,7 +200,7 @@ func (f *reproduceFlags) writeList(d *Deps, all []experiments.Figure, ids []stri
 	return nil
 }
 
-// where says where a figure of a paper is found.
+// where reports where a figure of a paper is found.
 func where(p experiments.Printed) string {
 	if p.In != "" {
 		return "see " + p.In
@@ -373,7 +373,7 @@ func writeCSV(name string, r experiments.Result) error {
 	return osutil.ReplaceFile(name, text.Bytes(), 0o666)
 }
 
-// head says how, where and when Markdown was made.
+// head reports how, where and when Markdown was made.
 func (f *reproduceFlags) head(command string) string {
 	return fmt.Sprintf("Made by `%s` on %s, %d cores (%s/%s), %s.\n\n",
 		command, runtime.Version(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, time.Now().UTC().Format(time.DateOnly))

@@ -245,7 +245,7 @@ func withTemporal(d *Deps, c *cobra.Command, run func(context.Context, client.Cl
 	return c
 }
 
-// warnOfFewDescriptors says when the process may have few files and connections open.
+// warnOfFewDescriptors reports when the process may have few files and connections open.
 func warnOfFewDescriptors(d *Deps) {
 	if few := listen.WarnFewDescriptors(); few != "" {
 		fmt.Fprintln(d.Stderr, few)

@@ -18,7 +18,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// Settle prepares the process for serving. It may start the program anew in its place, so
+// Settle prepares the process for serving. It may start the program again in its place, so
 // nothing may have been begun before.
 //
 // Garbage is collected when the heap has grown to four times what lives, instead of to
@@ -94,7 +94,7 @@ func registerConnections(c *cobra.Command, most *int) {
 	c.Flags().IntVar(most, "max-connections", 0, "how many connections each port keeps open; 0 means 4,096, or a quarter of the files that the process may have open where that is less")
 }
 
-// checkConnections says why there cannot be so many connections at most.
+// checkConnections reports why there cannot be so many connections at most.
 func checkConnections(most int) error {
 	if most < 0 {
 		return fmt.Errorf("--max-connections is %d; it is a number of connections, or 0", most)
@@ -160,7 +160,7 @@ func physical() int64 {
 // for a port, because it goes by another, comes last.
 var portFlags = []string{"http", "grpc", "ui", "addr", "attach", "store-listen", "metrics", "listen"}
 
-// checkPorts says which flag of a command names a port that another program has, before
+// checkPorts reports which flag of a command names a port that another program has, before
 // anything is started.
 func checkPorts(c *cobra.Command) error {
 	for _, name := range portFlags {

@@ -54,7 +54,7 @@ type functionPart struct {
 	Predicted      float64 `json:"predicted_cost_per_request"`
 }
 
-// unplanned says that there was nothing to simulate.
+// unplanned reports that there was nothing to simulate.
 func (s simulatedFunction) unplanned() bool { return s.Status != "" }
 
 // Describe is the result for people.
@@ -65,7 +65,7 @@ func (s simulatedFunction) Describe() string {
 	return s.text
 }
 
-// checkFunctions says what of the flags does not fit functions.
+// checkFunctions reports what of the flags does not fit functions.
 func (f *simulateFlags) checkFunctions(doc *pipelines.Document) error {
 	if len(doc.Functions) == 0 {
 		return nil
@@ -163,7 +163,7 @@ type simulatedPool struct {
 	Latency     histogram.MS       `json:"latency_ms"`
 }
 
-// unplanned says that there was nothing to play.
+// unplanned reports that there was nothing to play.
 func (s simulatedPool) unplanned() bool { return s.Status != "" }
 
 // Describe is the result for people.

@@ -35,7 +35,7 @@ func TestSimulate(t *testing.T) {
 	assert.Greater(t, one["goodput_rate"], 10.0)
 }
 
-// TestSimulateTakesItsOldFlag: --pool still does what --devices does, and says what it is called.
+// TestSimulateTakesItsOldFlag: --pool still does what --devices does, and reports what it is called.
 func TestSimulateTakesItsOldFlag(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	want := run(t, "simulate", dir, "--duration", "2s", "--devices", "v100=2")

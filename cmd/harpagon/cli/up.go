@@ -135,7 +135,7 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	return nil
 }
 
-// start starts a system that tells of its progress.
+// start starts a system that describes its progress.
 func start(ctx context.Context, d *Deps, o system.Options) (*system.System, error) {
 	begin := time.Now()
 	o.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }
@@ -150,7 +150,7 @@ func stopSystem(d *Deps, s *system.System, err *error) {
 	}
 }
 
-// counts says what serves, such as "1 pipeline, 2 functions".
+// counts reports what serves, such as "1 pipeline, 2 functions".
 func counts(all []control.Status) string {
 	var parts []string
 	for _, kind := range scheduler.Kinds() {

@@ -78,7 +78,7 @@ func severities(diags hclv2.Diagnostics) (errors, warnings int) {
 	return errors, warnings
 }
 
-// checked says what has been looked at.
+// checked reports what has been looked at.
 func checked(x *Declaration, c *hcl.Config) string {
 	files, modules, points := 0, 0, 0
 	for name := range c.Files {

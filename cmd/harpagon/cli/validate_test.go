@@ -51,7 +51,7 @@ func TestEveryDeclarationOfTheRepository(t *testing.T) {
 	}
 }
 
-// missing says which networks of an example are not part of the repository and
+// missing reports which networks of an example are not part of the repository and
 // have not been fetched or written, or that a folder has no declarations.
 func missing(dir string) error {
 	switch filepath.Base(dir) {

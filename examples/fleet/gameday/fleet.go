@@ -164,7 +164,7 @@ func (f *fleet) begin(ctx context.Context) error {
 	return err
 }
 
-// change applies the declaration, each time for another rate, so that it is planned anew.
+// change applies the declaration, each time for another rate, so that it is planned again.
 func (f *fleet) change(ctx context.Context, n int) error {
 	out, err := f.apply(ctx, 420+n%2*10)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command gameday runs a fleet of processes on this machine, roles apart and Temporal
-// behind them, offers it a load of requests whose answers can be told apart, does to it
+// behind them, offers it a load of requests whose answers can be distinguished, does to it
 // whatever may happen to a fleet, one fault after the other, and ends with a verdict: how
 // many requests were sent and ended, and for how long each fault was felt. What it starts
 // it ends.

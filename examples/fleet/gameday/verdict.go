@@ -58,7 +58,7 @@ type felt struct {
 	whole []time.Duration // of each: from when its cause was gone until the fleet was whole
 }
 
-// verdict says what became of all requests, and for how long each kind of fault was felt.
+// verdict reports what became of all requests, and for how long each kind of fault was felt.
 // A request that was not well counts with the last fault that began before it ended.
 func (l *load) verdict(done []happened, conserved error) error {
 	all, groups, reasons := tally{}, map[string]*felt{}, map[string]int{}

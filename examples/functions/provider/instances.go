@@ -212,7 +212,7 @@ func (h *Host) Bill() Bill {
 	return b
 }
 
-// account bills a run, and says what it costs. The cold start is not billed.
+// account bills a run, and reports what it costs. The cold start is not billed.
 func (d *deployed) account(n int, r run) (cost float64) {
 	offer, _ := d.place.problem.Find(d.size, n)
 	billed, cost := functions.Bill(&d.place.problem.Provider, offer, r.took)

@@ -2,7 +2,7 @@
 //
 // A Host stands in for a cloud that runs functions: for examples, tests and trials. It answers
 // the Open Inference Protocol at the addresses that a provider's URL template makes, and bills
-// as the declaration says.
+// as the declaration states.
 //
 // A function of one size runs in instances. Each runs one batch at a time; a
 // call that finds none idle starts one more, which is a cold start, up to a
@@ -41,12 +41,12 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Pace says how long a batch takes.
+// Pace reports how long a batch takes.
 type Pace string
 
 // The paces.
 const (
-	PaceProfile Pace = "profile" // what the profile says
+	PaceProfile Pace = "profile" // what the profile states
 	PaceShare   Pace = "share"   // what the engine takes on a share of a core; CPU functions only
 )
 

@@ -30,7 +30,7 @@ const (
 	Height = 640
 )
 
-// Kind says how hard a page is to read.
+// Kind reports how hard a page is to read.
 type Kind string
 
 // The kinds.

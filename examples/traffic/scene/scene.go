@@ -1,4 +1,4 @@
-// Package scene draws road scenes with vehicles, and says what is on them.
+// Package scene draws road scenes with vehicles, and reports what is on them.
 //
 // A scene is 96 by 96 pixels: a road with lane marks between verges with
 // clutter, up to four vehicles of four kinds and six colours, seen from the

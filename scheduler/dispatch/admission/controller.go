@@ -138,7 +138,7 @@ const (
 // typicalWeight is how many batches a change of their time takes to be followed.
 const typicalWeight = 8
 
-// estimateEvery is after how many batches the work is estimated anew, and
+// estimateEvery is after how many batches the work is estimated again, and
 // estimateFor after how long without so many.
 const (
 	estimateEvery = 16

@@ -36,7 +36,7 @@ func TestTakesInWhatCanBeInTime(t *testing.T) {
 	assert.False(t, c.Admit(5*ms, n, 105*ms))
 }
 
-// Requests that come before any item of the others waits are told apart all the
+// Requests that come before any item of the others waits are distinguished all the
 // same.
 func TestChargesARequestWhenItIsAdmitted(t *testing.T) {
 	var c Controller
@@ -211,7 +211,7 @@ func (c *Controller) under() {
 }
 
 // Whatever comes and ends, the books return to nothing: also of requests without a
-// deadline, and of those that are due beyond what is told apart.
+// deadline, and of those that are due beyond what is distinguished.
 func TestCountsBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Controller

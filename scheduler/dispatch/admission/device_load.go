@@ -222,7 +222,7 @@ func (s *service) stands(now Time, over float64) {
 	q.ends, q.over = now+max(1, s.SLO), math.Inf(1)
 }
 
-// horizonBuckets is how finely deadlines are told apart: in parts of the SLO.
+// horizonBuckets is how finely deadlines are distinguished: in parts of the SLO.
 const (
 	horizonBuckets = 64
 	horizonPerSLO  = 32

@@ -214,7 +214,7 @@ func (w *doorsWorld) expire() {
 	}
 }
 
-// lose has a door begin anew, as a gateway that is killed does; its frames are lost.
+// lose has a door begin again, as a gateway that is killed does; its frames are lost.
 func (w *doorsWorld) lose(d *doorOf) {
 	w.places.Leave(d)
 	for frame := range d.waits {
@@ -235,7 +235,7 @@ func (w *doorsWorld) replace() {
 	}
 }
 
-// tell says which streams have places at a door.
+// tell reports which streams have places at a door.
 func (w *doorsWorld) tell(d *doorOf) {
 	for _, name := range slices.Sorted(maps.Keys(d.has)) {
 		w.hear(w.places.Open(w.now, name, d, true, d.has[name]))

@@ -58,8 +58,8 @@ type Place struct {
 // must not send twice as much.
 const movesEvery = Time(time.Second)
 
-// Plan says how many streams of which period there are places for. Where there are fewer than are
-// open, those that opened last lose theirs; holders are told of other phases.
+// Plan reports how many streams of which period there are places for. Where there are fewer than are
+// open, those that opened last lose theirs; holders learn of other phases.
 func (p *Places) Plan(now Time, s pipelines.Stream, planned int) (all []Placed) {
 	period := Time(float64(time.Second) / s.Rate)
 	if p.planned == planned && p.period == period {

@@ -75,7 +75,7 @@ func TestFewerPlacesThanStreams(t *testing.T) {
 }
 
 // Phases are apart by at least a part of the period that the number of open streams allows; another
-// decider that is told of the streams keeps them.
+// decider that learns of the streams keeps them.
 func TestPhasesAreSpread(t *testing.T) {
 	for _, planned := range []int{1, 2, 3, 7, 8, 40, 1000} {
 		p, next := placesOf(planned), new(Places)

@@ -188,7 +188,7 @@ func (s *Streams) Release(now Time, r *StreamRules, name string, frame any) bool
 // told to send at other times, and come before it does.
 const looking = 16
 
-// Look looks at when a frame of a stream comes, whose phase has that instant, and says how much later
+// Look looks at when a frame of a stream comes, whose phase has that instant, and reports how much later
 // the stream should send: 0 while it is not told anything, as after the first frame it is, and then
 // where of so many frames none has come in its time, which is from its phase on for the tolerance.
 func (s *Streams) Look(came Time, r *StreamRules, name string, phase Time) (shift Time) {
@@ -319,7 +319,7 @@ func (s StreamShares) Describe() string {
 // remembered is how many frames of a stream count at the most; then half of them are forgotten.
 const remembered = 1024
 
-// Shares tells of the streams that are open.
+// Shares describes the streams that are open.
 func (s *Streams) Shares(r *StreamRules) StreamShares {
 	all := StreamShares{Open: len(s.open), Most: r.Most, Worst: 1, Median: 1}
 	var shares []float64

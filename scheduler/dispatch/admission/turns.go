@@ -78,7 +78,7 @@ func (s *Turns[S]) Answer(t *Turn[S], module string, left S) []HeldItem[S] {
 	return s.ready()
 }
 
-// End says that a frame is over: modules that have not answered it never will. It returns what may
+// End reports that a frame is over: modules that have not answered it never will. It returns what may
 // go on. Items of the frame itself are forgotten.
 func (s *Turns[S]) End(t *Turn[S]) []HeldItem[S] {
 	t.over = true

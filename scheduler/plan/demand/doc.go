@@ -108,6 +108,6 @@
 //   - One group alone with W = P needs nothing: every request lies in one
 //     period, and no more than b of them in any.
 //
-// A schedule that begins anew when all batches are closed and released is as good as the
+// A schedule that begins again when all batches are closed and released is as good as the
 // first.
 package demand

@@ -51,7 +51,7 @@ type bounding struct {
 	not  [][]int // numbers that are not enough by what batches wait for each other
 }
 
-// deviceCut says that devices at these prices cost at least so much.
+// deviceCut reports that devices at these prices cost at least so much.
 type deviceCut struct {
 	prices []float64 // by kind
 	least  float64
@@ -170,7 +170,7 @@ func (b *bounding) pay(left []float64, k, n int) {
 	}
 }
 
-// refuted says that the numbers are among those, or fewer.
+// refuted reports that the numbers are among those, or fewer.
 func (b *bounding) refuted(n []int) bool {
 	return slices.ContainsFunc(b.not, func(not []int) bool {
 		for k := range n {

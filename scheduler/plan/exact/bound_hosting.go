@@ -15,7 +15,7 @@ import (
 // have batches on a device, those of others there wait for one of its shortest.
 
 const (
-	mostHosts   = 5    // devices that are told apart
+	mostHosts   = 5    // devices that are distinguished
 	mostHosted  = 8    // modules
 	mostNodes   = 1000 // times modules, of all searches for one bound
 	hostPrices  = 5    // that are tried at one node
@@ -47,7 +47,7 @@ type hosted struct {
 	durations [][]time.Duration // by kind, of its batches, longest first
 }
 
-// tooFew says that no plan uses only these numbers of devices.
+// tooFew reports that no plan uses only these numbers of devices.
 func (s *devices) tooFew(n []int) bool {
 	h := &hosting{s: s}
 	for k, count := range n {
@@ -94,7 +94,7 @@ func (s *devices) tooFew(n []int) bool {
 	return h.refuted(prices)
 }
 
-// refuted says that no placing of the modules that are left helps.
+// refuted reports that no placing of the modules that are left helps.
 func (h *hosting) refuted(prices []float64) bool {
 	if h.s.nodes += len(h.modules); h.s.nodes > mostNodes || h.s.problems[0].Options.Stopped() {
 		return false
@@ -121,7 +121,7 @@ func (h *hosting) refuted(prices []float64) bool {
 	return true
 }
 
-// ordered says that no order of deadlines helps: one more module is the first of
+// ordered reports that no order of deadlines helps: one more module is the first of
 // those on some device that are not ordered yet. The order of two does not matter.
 func (h *hosting) ordered(prices []float64) bool {
 	for j := range h.devices {
@@ -142,7 +142,7 @@ func (h *hosting) ordered(prices []float64) bool {
 	return false
 }
 
-// sized says that no choice of batches helps: one more module on a device has some batch
+// sized reports that no choice of batches helps: one more module on a device has some batch
 // there that is its longest. It has no longer ones, and those of others wait for it.
 func (h *hosting) sized(prices []float64) bool {
 	for j, kind := range h.devices {
@@ -164,7 +164,7 @@ func (h *hosting) sized(prices []float64) bool {
 	return false
 }
 
-// alone says that at most one module is on a device.
+// alone reports that at most one module is on a device.
 func (h *hosting) alone(j int) bool {
 	n := 0
 	for _, on := range h.on {
@@ -215,7 +215,7 @@ func (h *hosting) wait(at, j int) time.Duration {
 	return wait
 }
 
-// symmetric says that a set of devices is another one of the same kinds that is
+// symmetric reports that a set of devices is another one of the same kinds that is
 // looked at, too: of devices with the same modules those in front are taken.
 func (h *hosting) symmetric(at int, set uint) bool {
 	for j := 1; j < len(h.devices); j++ {
@@ -233,7 +233,7 @@ func (h *hosting) symmetric(at int, set uint) bool {
 	return false
 }
 
-// overloaded says that under some prices of the devices the modules cost more than
+// overloaded reports that under some prices of the devices the modules cost more than
 // all of these.
 func (h *hosting) overloaded(prices []float64) bool {
 	for t := range hostPrices {

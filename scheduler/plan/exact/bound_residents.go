@@ -142,7 +142,7 @@ func (r *residents) among(set uint) *node {
 	return x
 }
 
-// spent says that the search has done what it may.
+// spent reports that the search has done what it may.
 func (r *residents) spent() bool {
 	return r.priced > mostPriced || r.s.problems[0].Options.Stopped()
 }

@@ -48,7 +48,7 @@ func (e Policy) Split(ready *plan.Prepared) (plan.Budgets, error) {
 	return p.ByName(found), nil
 }
 
-// noSplit says why there is none.
+// noSplit reports why there is none.
 func (p *problem) noSplit() error {
 	for i, m := range p.Modules {
 		if _, ok := p.solve(i, p.Pipeline.SLO); m.Limit > 0 && !ok {

@@ -83,7 +83,7 @@ func (s *packer) regroup(best *packing, certain func(*packing) bool) *packing {
 	return best
 }
 
-// near is what of a packing is put together anew.
+// near is what of a packing is put together again.
 type near struct {
 	bins []int   // shared devices
 	own  []int   // parts with devices of their own
@@ -117,7 +117,7 @@ func (s *packer) dividedAs(of *packing, near *near) (*packing, bool) {
 	return &from, ok
 }
 
-// nearest lists what of a packing may be put together anew: two shared devices, one
+// nearest lists what of a packing may be put together again: two shared devices, one
 // and a module with devices of its own, or one and a module that is divided in
 // another way; what is used least first. Of many parts it lists three shared devices, too.
 func (s *packer) nearest(best *packing) (list []near) {
@@ -227,7 +227,7 @@ type regrouping struct {
 	s       *packer
 	best    *packing
 	from    *packing // what it begins with, where that is not the best packing
-	near    *near    // what of that is put together anew; nil for all
+	near    *near    // what of that is put together again; nil for all
 	certain func(*packing) bool
 	parts   []assignment   // what may be put into groups, that which uses most first
 	loose   []int          // of them, that are not in a group yet
@@ -250,7 +250,7 @@ type grouping struct {
 	weight, most float64
 }
 
-// complete says that the enumeration was not ended by its bounds.
+// complete reports that the enumeration was not ended by its bounds.
 func (e *regrouping) complete() bool {
 	return e.steps > 0 && e.fits > 0 && len(e.parts) <= mostGrouped
 }
@@ -308,7 +308,7 @@ func (s *packer) unbudgeted(at assignment) assignment {
 }
 
 // keep puts the parts into groups as they were, but for those that are put together
-// anew.
+// again.
 func (e *regrouping) keep() {
 	placed := make([]bool, len(e.parts))
 	for k, b := range e.from.bins {

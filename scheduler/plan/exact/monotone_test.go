@@ -79,7 +79,7 @@ func TestPairsThatRoseOnce(t *testing.T) {
 	}
 }
 
-// rose says that a pair's easier member costs more.
+// rose reports that a pair's easier member costs more.
 func rose(t *testing.T, model string, seed uint64, draw func(*rand.Rand) []plan.Problem) bool {
 	random := rand.New(rand.NewPCG(seed, 11))
 	hard := draw(random)
@@ -169,7 +169,7 @@ func costOf(t *testing.T, plans []plan.Plan, must bool) float64 {
 	return cost
 }
 
-// certified says that all plans together are of least cost, of all that there are.
+// certified reports that all plans together are of least cost, of all that there are.
 func certified(plans []plan.Plan) bool {
 	open := func(p plan.Plan) bool { return p.Status != plan.Optimal || p.Restriction == twoGroups }
 	return !slices.ContainsFunc(plans, open)

@@ -38,7 +38,7 @@ type assignment struct {
 	dedicated        []plan.Allocation  // on devices of its own
 	residual         float64            // requests per second that are left to a shared device
 	items            int                // of each burst that are; 0 where requests do not come in bursts
-	gap              time.Duration      // between two bursts, or two requests that are told apart
+	gap              time.Duration      // between two bursts, or two requests that are distinguished
 	single           bool               // requests come one by one, of a pipeline with branches
 	branch           []demand.Condition // under which they come here
 	offset           time.Duration      // from the arrival of a request to its virtual arrival here

@@ -250,7 +250,7 @@ func (s *packer) take(held []plan.HeldDevice) {
 	}
 }
 
-// halted says that the search must end: it has done as much work as it may, or its
+// halted reports that the search must end: it has done as much work as it may, or its
 // time is up.
 func (s *packer) halted() bool {
 	most := mostWork
@@ -431,7 +431,7 @@ func promising(list []*packing) (out []*packing) {
 	return out
 }
 
-// improve puts a packing together anew, and under splits near its own, until neither
+// improve puts a packing together again, and under splits near its own, until neither
 // helps or it is certain to be the cheapest.
 func (s *packer) improve(best *packing, certain func(*packing) bool) *packing {
 	random := rand.New(rand.NewPCG(1, 2)) // the same problem has the same plan

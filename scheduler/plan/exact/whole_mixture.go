@@ -214,7 +214,7 @@ func leastSound(rate float64, members []member, from, to time.Duration) (time.Du
 // given up.
 const maxRefutation = 60000
 
-// refuted says that two members cannot promise the latency, whatever periods
+// refuted reports that two members cannot promise the latency, whatever periods
 // they start their batches in and however the stream is divided between them:
 // no choice passes the processor-demand test.
 //
@@ -274,7 +274,7 @@ type refutation struct {
 // periods is a box of the search, in seconds.
 type periods struct{ a, b interval }
 
-// empty says that no rate passes the test for any periods in the box.
+// empty reports that no rate passes the test for any periods in the box.
 func (r *refutation) empty(p periods) bool {
 	x := r.x
 	x.low = math.Max(x.low, r.rate-r.fb/p.b.low)

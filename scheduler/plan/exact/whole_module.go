@@ -33,7 +33,7 @@ import (
 // shares can prove, and where that is dearer than the bound, refuted tells how
 // much of the difference is real: then optimality is relative to plans with at
 // most two groups a module, one a kind, that release their first batches
-// together (Restriction of the plan says so). Two groups are proven where the
+// together (Restriction of the plan states so). Two groups are proven where the
 // processor-demand test says so, which takes the stream for a fluid, and one gap between
 // two requests is added (plan.SingleMargin): who counted them singly might do with less,
 // and no proof here does for requests that come late.

@@ -349,7 +349,7 @@ func (s bestSet) solve(budget time.Duration) (plan.Schedule, bool) {
 }
 
 // maxVisits bounds the steps of a search over configuration sets and splits, about a
-// minute of one core; what is open by then is not in the plan, and the plan says so.
+// minute of one core; what is open by then is not in the plan, and the plan states so.
 const maxVisits = 20_000_000
 
 // deadline ends a search after a time, by the caller's clock, or a number of

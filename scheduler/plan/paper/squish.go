@@ -144,7 +144,7 @@ func (p *search) runs(n *node, sets []plan.Schedule) plan.Device {
 	return d
 }
 
-// again adds a schedule up anew.
+// again adds a schedule up again.
 func again(s plan.Schedule) plan.Schedule {
 	out := plan.Schedule{Dummies: s.Dummies}
 	for _, t := range s.Allocations {

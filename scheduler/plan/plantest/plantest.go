@@ -200,7 +200,7 @@ func drawProfile(t *rapid.T) pipelines.Profile {
 	return profile
 }
 
-// CheckPlan says that a plan without shared devices serves all requests, within
+// CheckPlan reports that a plan without shared devices serves all requests, within
 // the objective as the policy reads it, with as many devices as exist, and costs
 // what its groups do.
 func CheckPlan(t *rapid.T, problem plan.Problem, o plan.Options, p plan.Plan) {

@@ -44,7 +44,7 @@ func Check(o plan.Options) error {
 
 // Solve plans one pipeline. It always returns a plan: when the objective
 // cannot be met, or the problem or the options make no sense, the plan has
-// status Infeasible and says why in Reason.
+// status Infeasible and reports why in Reason.
 func Solve(p plan.Problem, o plan.Options) plan.Plan {
 	by, err := Of(o)
 	if err != nil {

@@ -407,7 +407,7 @@ func cheapestForBursts(m *plan.ModuleProblem, budget time.Duration) (best plan.S
 // cheaper; with once, the first takes all.
 //
 // The paper gives the gap to a module's residual workload. solve schedules the
-// whole module i anew here, which includes that case and, like the paper, accepts
+// whole module i again here, which includes that case and, like the paper, accepts
 // only what lowers the cost.
 func Reassign(p *plan.Prepared, sets []plan.Schedule, once bool, solve func(i int, budget time.Duration) (plan.Schedule, bool)) {
 	for {

@@ -74,7 +74,7 @@ type nothing struct{ io.Writer }
 
 func (nothing) Close() error { return nil }
 
-// keep starts a child anew whenever one has ended, until Stop is called.
+// keep starts a child again whenever one has ended, until Stop is called.
 func (s *Server) keep(ctx context.Context) {
 	defer close(s.kept)
 	failures := 0

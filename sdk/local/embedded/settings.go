@@ -47,7 +47,7 @@ const queueReads = 1000
 // have ended: some 400 MB after 10,000 changes. Workflows that go on are asked for by every
 // heartbeat; where there are more of them, their states are read from the database again. A
 // limit in time would not do: it counts from when a state was read, so that updates that wait
-// would be given up and begun anew.
+// would be given up and begun again.
 const cachedWorkflows = 2048
 
 // timersOfOneSecond is after how many reads of timers that are due in the same second the

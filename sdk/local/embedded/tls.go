@@ -10,7 +10,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// over says what the server shows and asks for on every port, read anew when the files
+// over reports what the server shows and asks for on every port, read again when the files
 // change; nil without an identity. Unlike a gateway it has no tokens: where there is a
 // CA, callers must have a certificate of it.
 func over(i *secure.Identity) (encryption.TLSConfigProvider, error) {

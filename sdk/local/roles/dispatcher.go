@@ -35,7 +35,7 @@ type DispatcherOptions struct {
 	Addr        string             // HOST:PORT for gateways; executors come to the port after it
 	Name        string             // of the process
 	Credentials secure.Credentials // asked of gateways and executors
-	Log         func(string)       // is told of connections that failed; may be nil
+	Log         func(string)       // learns of connections that failed; may be nil
 	Record      string             // as of GatewayOptions
 	Policies    factory.Policies   // that the program brings to dispatch by
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
@@ -294,7 +294,7 @@ func (l *lease) applyView(ctx context.Context, view activities.FleetView) error 
 	return l.held.OwnServices(ctx, in)
 }
 
-// unready hears that the fleet gives the dispatcher nothing until it says that it is
+// unready hears that the fleet gives the dispatcher nothing until it reports that it is
 // ready.
 func (l *lease) unready() {
 	l.mu.Lock()

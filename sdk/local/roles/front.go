@@ -41,7 +41,7 @@ const (
 
 func newFront(g *gateway.Gateway) *front { return &front{Gateway: g, announced: map[string]bool{}} }
 
-// Announce says that a service exists and is not ready.
+// Announce reports that a service exists and is not ready.
 func (f *front) Announce(service string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +155,7 @@ func (f *front) keepReviewing(life context.Context, of knower) {
 	}
 }
 
-// review stops serving what is served no more. The fleet's view tells of most that they
+// review stops serving what is served no more. The fleet's view describes most that they
 // are; of the others their workflow is asked. What has been installed since is of a later
 // age than what is removed, and stays. Where nobody answers everything stays.
 func (f *front) review(ctx context.Context, of knower) {

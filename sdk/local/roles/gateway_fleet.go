@@ -114,7 +114,7 @@ func (r *Gateway) knowsAll(ids []string) bool {
 	return true
 }
 
-// Leave says that the gateway is not ready any more, while it still takes requests.
+// Leave reports that the gateway is not ready any more, while it still takes requests.
 func (r *Gateway) Leave() { r.front.enter(leaving) }
 
 // OfFleet stands for the addresses of the dispatchers that are members of the fleet.
@@ -185,7 +185,7 @@ func (f *followers) still(address string) bool {
 }
 
 // follow keeps the gateway joined to a dispatcher until life ends, or the fleet knows
-// it no more. What goes wrong is told when it is new.
+// it no more. What goes wrong learns when it is new.
 func (f *followers) follow(address string) {
 	said := ""
 	for f.still(address) {

@@ -18,7 +18,7 @@ const (
 	// missed twice has had the time to come again after its connection was cut.
 	missEvery = time.Second
 
-	// missAgain is how often it tells of those that it still misses.
+	// missAgain is how often it describes those that it still misses.
 	missAgain = 10 * time.Second
 )
 
@@ -92,7 +92,7 @@ func (m *misses) keep(life context.Context) {
 	}
 }
 
-// look tells what is new. A service that cannot be told now is told at the next look.
+// look reports what is new. A service that cannot be told now is told at the next look.
 func (m *misses) look(ctx context.Context) {
 	now, all := map[string][]string{}, map[string]said{}
 	for _, service := range m.from.Services() {
@@ -116,11 +116,11 @@ const (
 	// returnWithin is how long executors may take to come again whose connections were cut.
 	returnWithin = 700 * time.Millisecond
 
-	// suspectEvery is how often at most the fleet is told of a host.
+	// suspectEvery is how often at most the fleet learns of a host.
 	suspectEvery = 10 * time.Second
 )
 
-// suspicions tells of hosts all of whose executors a gateway has lost.
+// suspicions describes hosts all of whose executors a gateway has lost.
 type suspicions struct {
 	tell func(host string) // must not block
 
@@ -156,7 +156,7 @@ func (d *suspicions) count(host string, n int) int {
 	return left
 }
 
-// look tells of a host to which none has come back.
+// look describes a host to which none has come back.
 func (d *suspicions) look(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

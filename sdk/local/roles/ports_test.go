@@ -214,7 +214,7 @@ func TestWhoComesInWhere(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_ = s.Send(infer) // Recv says why it cannot be
+				_ = s.Send(infer) // Recv reports why it cannot be
 				m, err := s.Recv()
 				if strings.Contains(m.GetErrorMessage(), "asks for a ") {
 					err = status.Error(codes.Unauthenticated, m.GetErrorMessage())

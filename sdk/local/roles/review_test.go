@@ -92,7 +92,7 @@ func TestAGatewayThatWasAwayLearnsWhatIsGone(t *testing.T) {
 
 	k.away = nil
 	once := true
-	k.then = func() { // is applied anew when it has just been found to be gone
+	k.then = func() { // is applied again when it has just been found to be gone
 		if once && k.asked[len(k.asked)-1] == "again" {
 			once = false
 			install("again", 99, 1)

@@ -92,7 +92,7 @@ func RunGateway(ctx context.Context, c client.Client, o GatewayOptions, started 
 
 // How a member of the fleet notices that it is one no more: the fleet offers its
 // hold activity again within seconds where it still counts on it. It joins at once where the
-// server says that the fleet does not: a process that was stopped for seconds has gone on.
+// server reports that the fleet does not: a process that was stopped for seconds has gone on.
 const (
 	lookEvery   = 5 * time.Second
 	lostAfter   = 6 // looks without being held

@@ -59,7 +59,7 @@ type HostOptions struct {
 	// declaration names them, as they are when they are loaded.
 	Content *content.Cache
 
-	// Confine says what declarations may have the host read, run and call.
+	// Confine reports what declarations may have the host read, run and call.
 	Confine executors.Confinement
 
 	// Memory bounds what the steps of modules make, such as pictures; nil bounds nothing.
@@ -208,7 +208,7 @@ func (r *Worker) serve(life context.Context, address string) error {
 	return nil
 }
 
-// Readings tells how the devices of the host are doing, GPUs as of a few
+// Readings reports how the devices of the host are doing, GPUs as of a few
 // seconds ago.
 func (r *Worker) Readings() []devices.Reading {
 	gpus, _ := r.gpus.List() // without them, the rest is still worth telling
@@ -262,7 +262,7 @@ func (t progressReports) Measure(ctx context.Context, m executors.MeasureTask, f
 	return points, nil
 }
 
-// RunExecutor tells when the executor is ready, and when its engine breaks.
+// RunExecutor reports when the executor is ready, and when its engine breaks.
 func (t progressReports) RunExecutor(ctx context.Context, task executors.Task, o executors.Observer) error {
 	name := task.Slot.Executor
 	o.Attached = func(executors.Status) { t.say("executor %s is ready on %s", name, task.Slot.Device) }

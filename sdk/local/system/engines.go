@@ -87,7 +87,7 @@ func Devices(host string, doc pipelines.Document, engine string, cores int, gpus
 
 // declaredInstances deals the cores of the machine out to the kinds of hardware that
 // say how many cores they are made of, as many of each as are counted or one, as far
-// as they go, and says how many are left: less than 0 for none.
+// as they go, and reports how many are left: less than 0 for none.
 func declaredInstances(host string, doc pipelines.Document, cores int) (all []placement.Device, left int) {
 	if !slices.ContainsFunc(doc.Hardware, func(h pipelines.Hardware) bool { return h.Cores > 0 }) {
 		return nil, cores

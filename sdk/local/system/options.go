@@ -62,7 +62,7 @@ type Options struct {
 	Functions *steps.Registry    // processing steps; nil means the built-in ones
 	Plan      pipelines.Planning // goes before the plan blocks of what is declared
 	MaxShare  float64            // of a device's time to plan with; 0 means placement.DefaultMaxShare
-	Fixed     bool               // do not plan anew when the load drifts
+	Fixed     bool               // do not plan again when the load drifts
 	Record    string             // file for a recording of the gateway's decisions; see roles.GatewayOptions
 
 	// Credentials are what the gateway and the store ask of their callers.
@@ -100,7 +100,7 @@ type Options struct {
 // declares reports whether there is anything to apply.
 func (o *Options) declares() bool { return len(o.Files) > 0 || o.Document != nil }
 
-// checkOwn says what is wrong with the engines and policies that the program brings.
+// checkOwn reports what is wrong with the engines and policies that the program brings.
 func (o *Options) checkOwn() error {
 	for i, e := range o.Engines {
 		_, known := pipelines.EngineNamed(e.Name())

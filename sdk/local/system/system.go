@@ -276,7 +276,7 @@ const hearWithin = 10 * time.Second
 // await waits until a service serves what was asked for, if anything was, also where that is
 // tried again for what passes. Where that was
 // refused, what served before does, and it is said why. A service that goes
-// on as it was may have looked for its host before that had joined again: it plans anew when
+// on as it was may have looked for its host before that had joined again: it plans again when
 // it hears of it, so for a while its failure is not the last word.
 func (s *System) await(ctx context.Context, commands *control.Control, name string, asked workflows.ChangeReply) (control.Status, error) {
 	goesOn := asked.Generation == 0 || asked.Unchanged
@@ -300,7 +300,7 @@ func (s *System) await(ctx context.Context, commands *control.Control, name stri
 	}
 }
 
-// passing says that a change failed for what passes by itself: others had reserved what it was
+// passing reports that a change failed for what passes by itself: others had reserved what it was
 // placed on.
 func passing(f workflows.Failure) bool {
 	return !f.RetryAt.IsZero() && f.Type == activities.TypeConflict

@@ -84,7 +84,7 @@ func connect(ctx context.Context, o Options, f Folder) (c *connection, err error
 	return c, nil
 }
 
-// External says that the environment names a Temporal server.
+// External reports that the environment names a Temporal server.
 func External(environ []string) bool {
 	for _, e := range environ {
 		if address, ok := strings.CutPrefix(e, addressVariable+"="); ok && address != "" {

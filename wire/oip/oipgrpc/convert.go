@@ -58,7 +58,7 @@ func invalid(format string, args ...any) *wire.Error {
 }
 
 // DecodeRequest reads a request. The error is a *wire.Error of code "invalid"
-// that says where the request is wrong. Whether the tensors' shapes and data
+// that reports where the request is wrong. Whether the tensors' shapes and data
 // agree is checked; whether they fit the pipeline is not. Raw tensors alias the
 // message.
 func DecodeRequest(m *pb.ModelInferRequest) (*Call, error) {
@@ -315,7 +315,7 @@ func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 	return r, err
 }
 
-// EncodeMetadata writes what is told of a pipeline.
+// EncodeMetadata writes what learns of a pipeline.
 func EncodeMetadata(m *wire.Metadata) *pb.ModelMetadataResponse {
 	return &pb.ModelMetadataResponse{
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, oip.Platform),
@@ -342,7 +342,7 @@ func configDatatype(datatype string) modelconfig.DataType {
 	return modelconfig.DataType(modelconfig.DataType_value[oip.ConfigDatatype(datatype)])
 }
 
-// decodeMetadata reads what any server tells of a model. Whether it is ready is
+// decodeMetadata reads what any server describes a model. Whether it is ready is
 // another question.
 func decodeMetadata(m *pb.ModelMetadataResponse) *wire.Metadata {
 	out := &wire.Metadata{Pipeline: m.GetName(), Platform: m.GetPlatform(), Inputs: decodePorts(m.GetInputs()), Outputs: decodePorts(m.GetOutputs())}
@@ -406,7 +406,7 @@ func reason(err error) string {
 // listed reports whether the datatype has a list of its own.
 func listed(datatype string) bool { return datatype != wire.FP16 && datatype != wire.BF16 }
 
-// empty says that no list holds anything.
+// empty reports that no list holds anything.
 func empty(c *pb.InferTensorContents) bool {
 	return len(c.GetBoolContents()) == 0 && len(c.GetIntContents()) == 0 && len(c.GetInt64Contents()) == 0 &&
 		len(c.GetUintContents()) == 0 && len(c.GetUint64Contents()) == 0 && len(c.GetFp32Contents()) == 0 &&

@@ -102,7 +102,7 @@ func (c *Client) byStream(ctx context.Context, q *question) (r *wire.InferRespon
 	var room [headRoom]byte
 	m, err := request(room[:0], q.request, "", q.timeout, number)
 	if err != nil || m.Size() > largest {
-		return nil, false, nil // a call tells of the error; here it would end the stream
+		return nil, false, nil // a call describes the error; here it would end the stream
 	}
 	s, w := c.send(number, m.Append(make([]byte, 0, m.Size())))
 	if s == nil {
@@ -227,7 +227,7 @@ func (s *stream) send(number int64, m []byte) *waiting {
 	w := waitings.Get().(*waiting)
 	s.pending[number] = pending{w, len(m) + frame}
 	s.bytes += len(m) + frame
-	_ = s.SendMsg(&sending{message: m}) // receive tells why it fails
+	_ = s.SendMsg(&sending{message: m}) // receive reports why it fails
 	return w
 }
 
