@@ -82,7 +82,7 @@ func stagingRig(t *testing.T, f func(t *testing.T, r *rig, s *staging)) {
 	})
 }
 
-// soon waits for what describes the batch's end.
+// soon waits for what reports the batch's end.
 func (g *gate) soon() *attach.Soon {
 	m, err := g.line.Recv()
 	require.NoError(g.t, err)

@@ -57,7 +57,7 @@
 //
 //	load 1 ── load 4 ── load 16 ── round: 1 4 16 ── round: 16 4 1 ── ... ── points
 //
-// An engine that LoadsOnce is loaded for the largest only, and describes the memory of all. An instance that is a Keeper
+// An engine that LoadsOnce is loaded for the largest only, and reports the memory of all. An instance that is a Keeper
 // is not closed in the end: the executor that is planned by what it told may have it.
 //
 // Durations are taken from the calm rounds, or the calmest half; spreads from all.

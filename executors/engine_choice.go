@@ -103,7 +103,7 @@ func (h *Host) unfit(m pipelines.Module) error {
 	return err
 }
 
-// notice describes each module once.
+// notice reports each module once.
 func (h *Host) notice(module, line string) {
 	h.mu.Lock()
 	known := h.noticed[module]

@@ -180,7 +180,7 @@ func (t MeasureTask) Wants(p pipelines.Point) bool {
 	return p.Hardware == t.Hardware && slices.Contains(t.concurrencies(), SettingOf(p).Concurrency) && slices.Contains(t.batches(), p.Batch)
 }
 
-// Missing are the settings that the task asks for and no point describes.
+// Missing are the settings that the task asks for and no point reports.
 func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 	for _, n := range t.concurrencies() {
 		for _, b := range t.batches() {

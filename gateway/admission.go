@@ -444,7 +444,7 @@ func batchInfo(b *dispatcher.Batch) BatchInfo {
 	return BatchInfo{Pipeline: itemOf(b.Items[0]).Of.Graph.Deployment.Name(), Module: stageOf(itemOf(b.Items[0])), Executor: b.Executor.Name, Size: b.Rows}
 }
 
-// failureKept is how long a failure of a module learns of.
+// failureKept is how long a failure of a module is told of.
 const failureKept = time.Minute
 
 // failures are what batches of modules lately failed of, so that whoever asks a minute

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// TestWhatIsNoNumberIsAFailureOfTheNetwork where JSON is wanted, counts as one, and learns of
+// TestWhatIsNoNumberIsAFailureOfTheNetwork where JSON is wanted, counts as one, and is told of
 // the module; as binary data it goes as it is.
 func TestWhatIsNoNumberIsAFailureOfTheNetwork(t *testing.T) {
 	root := kind{sig: addOne.sig, run: func(in []wire.Tensor) []wire.Tensor {

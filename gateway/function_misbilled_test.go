@@ -12,7 +12,7 @@ import (
 )
 
 // TestProviderBillsOtherwise: a provider that charges by the second where 100 ms are
-// declared learns of, and one that keeps its word is not.
+// declared is told of, and one that keeps its word is not.
 func TestProviderBillsOtherwise(t *testing.T) {
 	for name, billing := range map[string]time.Duration{"as declared": 100 * time.Millisecond, "by the second": time.Second} {
 		t.Run(name, func(t *testing.T) {

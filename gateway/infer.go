@@ -504,7 +504,7 @@ func (g *Gateway) parts(gr *deployed, q *wire.InferRequest) ([][]wire.NamedTenso
 	return parts, nil
 }
 
-// traced describes a request that is over; r is nil where it was refused.
+// traced reports a request that is over; r is nil where it was refused.
 func (g *Gateway) traced(ctx context.Context, info RequestInfo, r *Request, arrival, now dispatch.Time) {
 	o := g.options.Observer.Traced
 	if o == nil {

@@ -246,7 +246,7 @@ func (g *Gateway) StreamLines(name string, most int) []admission.StreamLine {
 	return p.streams.lines(most)
 }
 
-// Streams describes the streams of a pipeline that are open at this gateway; false where it has none.
+// Streams reports the streams of a pipeline that are open at this gateway; false where it has none.
 func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	p := g.pipeline(name)
 	if p == nil {

@@ -47,7 +47,7 @@ func (v *validator) shapes(p *Pipeline, path string) {
 	}
 }
 
-// assumed describes a shape that is measured with, and which nobody has said.
+// assumed reports a shape that is measured with, and which nobody has said.
 func (v *validator) assumed(p *Pipeline, in *Port, at string) {
 	if in.Typical != nil || !slices.Contains(in.Shape, -1) {
 		return

@@ -25,7 +25,7 @@ type Source struct {
 	Measures func() []autoscale.Measures
 
 	// Streams are those of a pipeline that are open at this gateway and attain least, so many at the
-	// most; nil where none of any learns of.
+	// most; nil where none of any is told of.
 	Streams func(name string, most int) []admission.StreamLine
 
 	// Pipeline is the declaration that serves under a name.

@@ -37,7 +37,7 @@ type Options struct {
 	// Regions is the memory that callers of this machine may share; nil lets nobody.
 	Regions *oip.Regions
 
-	// Statistics describes a pipeline what was seen; nil leaves statistics out.
+	// Statistics reports a pipeline what was seen; nil leaves statistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
 }
 

@@ -96,7 +96,7 @@ func TestGenerationsLeaveNoSeries(t *testing.T) {
 	}
 }
 
-// TestWhatIsGoneLeavesNoSeries holds that nothing learns of a service that was taken down, or
+// TestWhatIsGoneLeavesNoSeries holds that nothing is told of a service that was taken down, or
 // of a module that has another name now, once what was under way has ended.
 func TestWhatIsGoneLeavesNoSeries(t *testing.T) {
 	m := New()

@@ -203,7 +203,7 @@ func samplerOf(name, arg string) (sdktrace.Sampler, error) {
 // again is how soon it is said once more that spans cannot be sent.
 const again = time.Minute
 
-// quiet describes failures now and then, instead of at each.
+// quiet reports failures now and then, instead of at each.
 type quiet struct {
 	sdktrace.SpanExporter
 	tell func(string)

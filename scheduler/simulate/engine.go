@@ -47,7 +47,7 @@ type engine struct {
 	giveUp   int64      // misses after which the run stops; 0 means never
 	test     test
 	observer Observer
-	seen     []Request // of the batch that the observer learns of
+	seen     []Request // of the batch that the observer is told of
 	stop     func() bool
 
 	keys             keys

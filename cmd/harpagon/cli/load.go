@@ -394,7 +394,7 @@ func (f *loadFlags) report(d *Deps, kind, name, parts string, done []*load.Repor
 	return f.enough(done)
 }
 
-// mergedProgress adds up the progress of several runs and describes the sum when
+// mergedProgress adds up the progress of several runs and reports the sum when
 // the first of them has news.
 func mergedProgress(n int, tell func(load.Progress)) func(i int) func(load.Progress) {
 	var mu sync.Mutex

@@ -135,7 +135,7 @@ func up(ctx context.Context, d *Deps, o system.Options) (err error) {
 	return nil
 }
 
-// start starts a system that describes its progress.
+// start starts a system that reports its progress.
 func start(ctx context.Context, d *Deps, o system.Options) (*system.System, error) {
 	begin := time.Now()
 	o.Progress = func(line string) { fmt.Fprintf(d.Stderr, "%6.1fs %s\n", time.Since(begin).Seconds(), line) }

@@ -31,7 +31,7 @@ func TestKeepsWhatIsWastedInReserve(t *testing.T) {
 	c.Spent(0, n+1, 5*ms, true) // gone
 }
 
-// Whatever learns of, the reserve lies between nothing and its most, and waste between none
+// Whatever is told of, the reserve lies between nothing and its most, and waste between none
 // and all.
 func TestReserveIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

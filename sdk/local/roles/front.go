@@ -155,7 +155,7 @@ func (f *front) keepReviewing(life context.Context, of knower) {
 	}
 }
 
-// review stops serving what is served no more. The fleet's view describes most that they
+// review stops serving what is served no more. The fleet's view reports most that they
 // are; of the others their workflow is asked. What has been installed since is of a later
 // age than what is removed, and stays. Where nobody answers everything stays.
 func (f *front) review(ctx context.Context, of knower) {

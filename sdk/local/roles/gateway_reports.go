@@ -18,7 +18,7 @@ const (
 	// missed twice has had the time to come again after its connection was cut.
 	missEvery = time.Second
 
-	// missAgain is how often it describes those that it still misses.
+	// missAgain is how often it reports those that it still misses.
 	missAgain = 10 * time.Second
 )
 
@@ -120,7 +120,7 @@ const (
 	suspectEvery = 10 * time.Second
 )
 
-// suspicions describes hosts all of whose executors a gateway has lost.
+// suspicions reports hosts all of whose executors a gateway has lost.
 type suspicions struct {
 	tell func(host string) // must not block
 
@@ -156,7 +156,7 @@ func (d *suspicions) count(host string, n int) int {
 	return left
 }
 
-// look describes a host to which none has come back.
+// look reports a host to which none has come back.
 func (d *suspicions) look(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -102,7 +102,7 @@ func (c *Client) byStream(ctx context.Context, q *question) (r *wire.InferRespon
 	var room [headRoom]byte
 	m, err := request(room[:0], q.request, "", q.timeout, number)
 	if err != nil || m.Size() > largest {
-		return nil, false, nil // a call describes the error; here it would end the stream
+		return nil, false, nil // a call reports the error; here it would end the stream
 	}
 	s, w := c.send(number, m.Append(make([]byte, 0, m.Size())))
 	if s == nil {
