@@ -82,6 +82,9 @@ func typed(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &wrapped{wire.Errorf(wire.CodeCanceled, "", "the caller has gone"), err}
 	}
+	if code := wire.CodeOf(err); code != "" { // a transport of the caller's own, such as sdktest's
+		return &wrapped{wire.Errorf(code, "", "%v", err), err}
+	}
 	return &wrapped{wire.Errorf(wire.CodeUnavailable, "", "%v", err), err}
 }
 

@@ -33,6 +33,20 @@ const (
 	CodeInternal    Code = "internal"
 )
 
+var sentinels = []struct {
+	code Code
+	err  error
+}{
+	{CodeDeadline, ErrDeadline},
+	{CodeOverloaded, ErrOverloaded},
+	{CodeInfeasible, ErrInfeasible},
+	{CodeUnavailable, ErrUnavailable},
+	{CodeInvalid, ErrInvalid},
+	{CodeCanceled, ErrCanceled},
+	{CodeNotFound, ErrNotFound},
+	{CodeInternal, ErrInternal},
+}
+
 // Error is the one typed error of the request path. It survives the protocol:
 // what the gateway returns is what errors.As finds at the client.
 type Error struct {
@@ -64,23 +78,22 @@ func (e *Error) Error() string {
 
 // Unwrap returns the sentinel of the code, so that errors.Is works.
 func (e *Error) Unwrap() error {
-	switch e.Code {
-	case CodeDeadline:
-		return ErrDeadline
-	case CodeOverloaded:
-		return ErrOverloaded
-	case CodeInfeasible:
-		return ErrInfeasible
-	case CodeUnavailable:
-		return ErrUnavailable
-	case CodeInvalid:
-		return ErrInvalid
-	case CodeCanceled:
-		return ErrCanceled
-	case CodeNotFound:
-		return ErrNotFound
+	for _, s := range sentinels {
+		if s.code == e.Code {
+			return s.err
+		}
 	}
 	return ErrInternal
+}
+
+// CodeOf returns the code whose sentinel is in err, and "" where none is.
+func CodeOf(err error) Code {
+	for _, s := range sentinels {
+		if errors.Is(err, s.err) {
+			return s.code
+		}
+	}
+	return ""
 }
 
 // Errorf builds an Error with a formatted reason.

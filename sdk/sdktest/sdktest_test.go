@@ -47,3 +47,18 @@ func TestFake(t *testing.T) {
 	_, err = c.Infer(gone, "double", nil)
 	require.ErrorIs(t, err, sdk.ErrCanceled)
 }
+
+// A fake may return the values for errors.Is as they are.
+func TestAFakeReturnsAnErrorByItsName(t *testing.T) {
+	for code, named := range map[string]error{
+		"deadline": sdk.ErrDeadline, "overloaded": sdk.ErrOverloaded, "infeasible": sdk.ErrInfeasible, "unavailable": sdk.ErrUnavailable,
+		"invalid": sdk.ErrInvalid, "canceled": sdk.ErrCanceled, "not_found": sdk.ErrNotFound, "internal": sdk.ErrInternal,
+	} {
+		c := sdk.NewClient(sdktest.Fake{"p": func(context.Context, sdk.Inputs) (sdktest.Outputs, error) { return nil, named }})
+		_, err := c.Infer(context.Background(), "p", nil)
+		require.ErrorIs(t, err, named)
+		var e *sdk.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, code, string(e.Code))
+	}
+}
