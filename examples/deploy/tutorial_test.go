@@ -46,11 +46,11 @@ func TestTheTutorial(t *testing.T) {
 
 	helm, err := exec.LookPath("helm")
 	require.NoError(t, err)
-	bin := t.TempDir()
+	bin, deleted := t.TempDir(), filepath.Join(t.TempDir(), "deleted")
 	for name, script := range map[string]string{
 		"docker": "", "kind": "",
 		"helm":    `case "$*" in *" install "*) ` + helm + ` "${@/install/template}" > /dev/null;; esac`,
-		"kubectl": `case "$*" in *" get "*" -o name") echo "` + strings.Join(controllers(all), "\n") + `";; *"get secret"*) printf ` + secret + ` | base64;; esac`,
+		"kubectl": `case "$*" in *" get "*" -o name") echo "` + strings.Join(controllers(all), "\n") + `";; *"get secret"*) printf ` + secret + ` | base64;; *" delete pod harpagon-"*) echo "${5/harpagon-/rel-}" > ` + deleted + `;; esac`,
 		"harpagon": fmt.Sprintf(`args=("${@/127.0.0.1:8080/%s:8080}"); TEMPORAL_ADDRESS=%s:7233 HARPAGON_TOKEN=%s %s "${args[@]/127.0.0.1:8092/%s:8092}" 2>&1 | sed "s/rel-/harpagon-/g"`,
 			c.at["rel-gateway-0"], c.at["rel-temporal-0"], secret, program, c.at[podOf(pods, "rel-control")]),
 	} {
@@ -61,12 +61,19 @@ func TestTheTutorial(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(root, filepath.Join(home, "harpagon")))
 	reader := &testkit.Reader{TB: t, Folder: home, Bin: bin}
-	for _, s := range steps {
-		if _, after, deletes := strings.Cut(s.Text, "delete pod harpagon-"); deletes {
-			c.stop("rel-" + strings.Fields(after)[0])
+	go func() {
+		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if pod, err := os.ReadFile(deleted); err == nil && strings.HasSuffix(string(pod), "\n") {
+				c.stop(strings.TrimSpace(string(pod)))
+				return
+			}
 		}
-		reader.Read([]testkit.Step{s})
+	}()
+	for i := range steps { // each runs in a shell of its own, which has no jobs of another
+		steps[i].Text = strings.Replace(steps[i].Text, "kill %1 %2 %3", "true", 1)
 	}
+	reader.Read(steps)
+	require.FileExists(t, deleted)
 }
 
 // controllers are those of pods, as kubectl names them.
