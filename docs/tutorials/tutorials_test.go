@@ -42,6 +42,9 @@ func TestTutorials(t *testing.T) {
 	// A machine without a GPU or PyTorch does what it can, on its cores.
 	write(t, bin, "nvidia-smi", "echo NVIDIA CPU")
 	write(t, bin, "pip", "")
+	python, err := exec.LookPath("python3")
+	require.NoError(t, err)
+	write(t, bin, "python3", `case "$*" in "-m venv env") mkdir -p env/bin; : > env/bin/activate;; *) exec `+python+` "$@";; esac`)
 	compiler, err := exec.LookPath("go")
 	require.NoError(t, err)
 	write(t, bin, "go", `gateway=$(sed -n 's|.*"gateway": "http://\(.*\)",|\1|p' .harpagon/endpoints.json)
