@@ -190,9 +190,7 @@ func TestPageOfErrors(t *testing.T) {
 		code := wire.Code(m[2])
 		want = append(want, fmt.Sprintf("| `%s` | %d | %v | `sdk.Err%s` |", code, oip.Status(code), codes.Code(oip.GRPC(code)), m[1]))
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `\\w+` \\| [0-9]{3} \\| \\w+ \\| `[\\w.]+` \\|").FindAllString(page, -1) {
-		got = append(got, m)
-	}
+	got = append(got, regexp.MustCompile("(?m)^\\| `\\w+` \\| [0-9]{3} \\| \\w+ \\| `[\\w.]+` \\|").FindAllString(page, -1)...)
 	assert.ElementsMatch(t, want, got)
 	_, outcomes, _ := strings.Cut(page, "## Outcomes")
 	for o := dispatcher.Completed; o <= dispatcher.Invalid; o++ {

@@ -130,7 +130,7 @@
 // # Statistics
 //
 // A StatisticsCollector adds up what the statistics extension of the Open
-// Inference Protocol reports a model: requests answered and failed, the time
+// Inference Protocol reports of a model: requests answered and failed, the time
 // that they waited and that engines computed, and batches by size. It is an
 // observer of a gateway; package grpcapi and package httpapi answer from it.
 package gateway

@@ -66,7 +66,7 @@ type Stage struct {
 	Transfer time.Duration // to and from the executor, gather and scatter
 }
 
-// Metadata is what a gateway reports a pipeline that it serves.
+// Metadata is what a gateway reports of a pipeline that it serves.
 type Metadata struct {
 	Pipeline   string
 	Platform   string // what serves it, as the server states; empty for what a gateway is by default

@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -145,7 +144,7 @@ func offeredKinds(devices []placement.Device) string {
 		counts[d.Hardware]++
 	}
 	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+	for _, kind := range workflow.DeterministicKeys(counts) {
 		kinds = append(kinds, fmt.Sprintf("%s (%d)", kind, counts[kind]))
 	}
 	return cmp.Or(strings.Join(kinds, ", "), "none")

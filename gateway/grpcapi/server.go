@@ -61,7 +61,7 @@ type Options struct {
 	// yet; nil bounds nothing.
 	Bytes *gateway.Bytes
 
-	// Statistics reports a pipeline what was seen; nil leaves ModelStatistics out.
+	// Statistics reports what was seen of a pipeline; nil leaves ModelStatistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
 
 	// Stopping, once closed, ends the calls that would last as long as their callers like:

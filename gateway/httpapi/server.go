@@ -37,7 +37,7 @@ type Options struct {
 	// Regions is the memory that callers of this machine may share; nil lets nobody.
 	Regions *oip.Regions
 
-	// Statistics reports a pipeline what was seen; nil leaves statistics out.
+	// Statistics reports what was seen of a pipeline; nil leaves statistics out.
 	Statistics func(pipeline string) gateway.PipelineStatistics
 }
 

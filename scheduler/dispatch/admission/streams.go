@@ -319,7 +319,7 @@ func (s StreamShares) Describe() string {
 // remembered is how many frames of a stream count at the most; then half of them are forgotten.
 const remembered = 1024
 
-// Shares reports the streams that are open.
+// Shares describes the streams that are open.
 func (s *Streams) Shares(r *StreamRules) StreamShares {
 	all := StreamShares{Open: len(s.open), Most: r.Most, Worst: 1, Median: 1}
 	var shares []float64

@@ -342,7 +342,7 @@ func configDatatype(datatype string) modelconfig.DataType {
 	return modelconfig.DataType(modelconfig.DataType_value[oip.ConfigDatatype(datatype)])
 }
 
-// decodeMetadata reads what any server reports a model. Whether it is ready is
+// decodeMetadata reads what any server reports of a model. Whether it is ready is
 // another question.
 func decodeMetadata(m *pb.ModelMetadataResponse) *wire.Metadata {
 	out := &wire.Metadata{Pipeline: m.GetName(), Platform: m.GetPlatform(), Inputs: decodePorts(m.GetInputs()), Outputs: decodePorts(m.GetOutputs())}
