@@ -182,7 +182,8 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 		case <-ctx.Done():
 		}
 	}
-	if g.leavePlace(p, place) && isClosed(before) {
+	settled := g.leavePlace(p, place)
+	if settled && isClosed(before) {
 		return place, next, nil
 	}
 	go func() { // who is behind still waits for who is before
@@ -190,6 +191,9 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 		close(mine)
 	}()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if settled {
+			return nil, nil, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed behind earlier frames of its stream")
+		}
 		return nil, nil, wire.Errorf(wire.CodeDeadline, "", "no dispatcher has given its stream a place in time; harpagon status says which decides")
 	}
 	return nil, nil, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
