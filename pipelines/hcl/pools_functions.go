@@ -205,7 +205,7 @@ var providerBlock = block[pipelines.Provider]{
 		attr("concurrency", integer, func(p *pipelines.Provider) *int { return &p.Concurrency },
 			`calls of one function that may run at once; 1000 unless given`),
 		attr("token_variable", text, func(p *pipelines.Provider) *string { return &p.TokenVariable },
-			`name of the environment variable, where the gateway runs, whose value is sent as 'Authorization: Bearer'; the token itself never stands in a file`),
+			`name of the environment variable, where the gateway runs, whose value is sent as 'Authorization: Bearer'; the token itself is never in a file`),
 		attr("memory_gb_second", number, func(p *pipelines.Provider) *float64 { return &p.MemoryGBSecond },
 			`money per GB of main memory and second, and a grid: the GB that a CPU function has for each vCPU, at least and at most, and the step of sizes. Needs 'memory' in the profile`),
 		attr("memory_per_vcpu", grid, func(p *pipelines.Provider) *pipelines.Grid { return &p.MemoryPerVCPU }, ""),
