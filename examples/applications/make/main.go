@@ -100,6 +100,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./examples/applications/make FOLDER")
 		os.Exit(2)
 	}
+	if err := os.MkdirAll(os.Args[1], 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	for i, n := range networks() {
 		file := filepath.Join(os.Args[1], n.name+".onnx")
 		if err := os.WriteFile(file, n.model(uint64(i)).Encode(), 0o644); err != nil {
