@@ -1,5 +1,5 @@
 // Package activities is what Harpagon's workflows do: every step that touches
-// the world, or that shall are in the history as a decision of its own.
+// the world, or that shall stand in the history as a decision of its own.
 //
 // The activities come in four sets, each served by one kind of worker:
 //

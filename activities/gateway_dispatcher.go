@@ -50,7 +50,7 @@ type GatewayActivities struct {
 	Pulse    Pulse
 	Presence *Presence
 
-	Dispatchers func(DispatchersInput) // learns which there are; nil where nobody asks
+	Dispatchers func(DispatchersInput) // is told which there are; nil where nobody asks
 }
 
 // memberBeat is what a gateway or a dispatcher says with every heartbeat.
@@ -213,7 +213,7 @@ type DispatcherActivities struct {
 	Pulse    Pulse
 	Presence *Presence
 
-	Unready func() // learns that the fleet gives it nothing until it reports that it is ready
+	Unready func() // is told that the fleet gives it nothing until it says that it is ready
 
 	mu    sync.Mutex
 	moves int // as it was told last

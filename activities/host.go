@@ -64,7 +64,7 @@ type Host struct {
 
 	mu      sync.Mutex
 	runs    map[string]*run // by executor
-	version int             // of the fleet that Gateways learned of
+	version int             // of the fleet that Gateways was told of
 }
 
 // Identify reports which engine and model digest every module has here.

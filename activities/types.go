@@ -68,7 +68,7 @@ type FleetView struct {
 	Members  []Member                    `json:",omitempty"` // present, sorted by kind and name
 	Owners   []Owner                     `json:",omitempty"` // sorted by service
 	Moves    int                         `json:",omitempty"` // grows with every change of owners
-	Services []string                    `json:",omitempty"` // that learn of changes: IDs of their workflows, sorted
+	Services []string                    `json:",omitempty"` // that are told of changes: IDs of their workflows, sorted
 	Wants    map[string][]Want           `json:",omitempty"` // by the ID of the service's workflow
 }
 

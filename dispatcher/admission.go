@@ -239,7 +239,7 @@ func (b *Batch) accountStart() {
 	b.each(func(number, module, n int) { a.control.Start(b.At, number, module, int(b.group), n) })
 }
 
-// each describes the items by number of their generation and module, n at a time.
+// each tells of the items by number of their generation and module, n at a time.
 func (b *Batch) each(tell func(number, module, n int)) {
 	for i, n := 0, 1; i < len(b.Items); i, n = i+n, 1 {
 		number, index := b.Items[i].Request.Generation.number, b.Items[i].Index

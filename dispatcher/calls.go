@@ -8,7 +8,7 @@ import (
 
 // The executor of a group of a function is not attached: every batch is a call of
 // its own to the provider, which runs as many at once as it allows. It has one lane.
-// Policy grouped learns that the lane is free again as soon as a batch has left,
+// Policy grouped is told that the lane is free again as soon as a batch has left,
 // and that it is gone while as many calls run as the provider allows.
 
 // NewCaller makes the executor of a group of a function. It is no device's.

@@ -119,7 +119,7 @@ func (d *device) offer() {
 	}
 }
 
-// arbitrate passes on what a policy asks or describes the device of one of its executors, and
+// arbitrate passes on what a policy asks or tells of the device of one of its executors, and
 // returns the answer.
 func (d *device) arbitrate(now dispatch.Time, a *dispatch.Action, user int, from asker) dispatch.Event {
 	d.mu.Lock()

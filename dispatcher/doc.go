@@ -15,7 +15,7 @@
 // A gateway holds requests with their tensors and answers each once. Request and
 // Item are what the dispatcher has to know of them; a gateway in the same process
 // embeds both in its own, so that an item costs no memory here. When items start,
-// every gateway that holds some of them learns by Gateway.Start, and sends their
+// every gateway that holds some of them is told by Gateway.Start, and sends their
 // tensors to the executor.
 //
 // # Generations

@@ -24,7 +24,7 @@ type Generation struct {
 	apps     []string      // of a function, by class
 
 	// Of a part of a cluster: its pipelines, in their order. Each of them is a
-	// generation with a graph of its own, whose nodes are in whole from base on.
+	// generation with a graph of its own, whose nodes stand in whole from base on.
 	members []*Generation
 	homes   []*Generation // member by node
 	whole   *Generation

@@ -99,7 +99,7 @@ const (
 	queued
 	sent
 	ended
-	settled // and nobody describes it any more
+	settled // and nobody tells of it any more
 )
 
 // Batch is what runs together on an executor.

@@ -87,7 +87,7 @@ func (s *station) add(m member) {
 	s.unlock()
 }
 
-// join gives the executor its lanes. The policy learns of a lane when it is
+// join gives the executor its lanes. The policy is told of a lane when it is
 // idle: at once, or when the batch has ended that runs there from before.
 func (s *station) join(now dispatch.Time, m member) {
 	if m.exec.caller {

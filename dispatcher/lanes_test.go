@@ -48,7 +48,7 @@ type started struct{ on []string }
 func (s *started) Start(b *Batch, _ []*Item, _ int) { s.on = append(s.on, b.Executor.Name) }
 func (s *started) Drop(*Item, Drop)                 {}
 
-// TestNothingStartsOnAnExecutorThatIsRemoved holds that a policy which learns of an
+// TestNothingStartsOnAnExecutorThatIsRemoved holds that a policy which is told of an
 // executor's neighbours when another is removed has heard of that before.
 func TestNothingStartsOnAnExecutorThatIsRemoved(t *testing.T) {
 	d := New(Options{Now: func() dispatch.Time { return 1 }, Record: -1})

@@ -198,14 +198,14 @@ func (s *station) follow(l *Link) {
 	}
 }
 
-// install describes a generation, once.
+// install tells of a generation, once.
 func (l *Link) install(g *Generation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tell(g)
 }
 
-// tell describes a generation and returns its number. Link.mu is held.
+// tell tells of a generation and returns its number. Link.mu is held.
 func (l *Link) tell(g *Generation) uint64 {
 	if n, ok := l.generations[g]; ok {
 		return n
@@ -235,7 +235,7 @@ func (l *Link) remove(service string) {
 	l.conn.Send(&queue.Message{Kind: queue.Remove, Text: []byte(service)})
 }
 
-// arrive describes an item, and whether another follows with which the policy decides on it.
+// arrive tells of an item, and whether another follows with which the policy decides on it.
 // The station's lock is held; a nil link tells nobody.
 func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	if l == nil {
@@ -268,7 +268,7 @@ func (l *Link) request(r *Request) uint64 {
 	return n
 }
 
-// leave reports that a request is over, if it learned of. No item of it comes after.
+// leave reports that a request is over, if it was told of. No item of it comes after.
 func (l *Link) leave(r *Request, how admission.End) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -316,7 +316,7 @@ func (s *moduleStats) transferred(since dispatch.Time) []autoscale.HostTransfer 
 	return all
 }
 
-// durations describes the batches that ended after since.
+// durations tells of the batches that ended after since.
 func (s *moduleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
 	var all []autoscale.BatchDuration
 	for key, p := range s.runs {

@@ -206,7 +206,7 @@ func (s *station) gather(b *Batch, ids []dispatch.RequestID) (first, last dispat
 	return first, last
 }
 
-// Size is what the items of the batch learn of it: rows where they are queries.
+// Size is what the items of the batch are told of it: rows where they are queries.
 func (b *Batch) Size() int {
 	if b.Items[0].Request.Generation.largest > 0 {
 		return b.Rows

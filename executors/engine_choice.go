@@ -17,7 +17,7 @@ import (
 // where not, and "emulated" where there is only a profile.
 //
 // A module that names "onnxruntime" gets "gorgonia" too where the former cannot
-// run, if the latter can run the model. Notice learns of either exchange.
+// run, if the latter can run the model. Notice is told of either exchange.
 //
 // The error also says that the host may not run the module; nothing that it names is to
 // be read then.

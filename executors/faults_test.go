@@ -98,7 +98,7 @@ func (c *chaos) draw(n int) int {
 }
 
 // engine crashes, panics and fails now and then, and so does every second of the loads
-// that follow the first ones, but fewer than an executor can carry of one lane.
+// that follow the first ones, but fewer than an executor bears of one lane.
 func (c *chaos) engine(name string, limit int) Engine {
 	e := newRig(c.t).engine
 	e.name = name

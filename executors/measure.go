@@ -82,7 +82,7 @@ func (t MeasureTask) batches() []int {
 // for what becomes of the runs.
 //
 // Points in from are taken over as they are; its rounds are gone on with. tell,
-// which may be nil, learns of everything so far after every round, so that an
+// which may be nil, is told of everything so far after every round, so that an
 // interrupted measurement resumes. Where the device has too little memory for the
 // largest sizes, the others are measured; where as many instances as batches are to
 // run at a time cannot be had, fewer are. Host.Notice is told.
@@ -180,7 +180,7 @@ func (t MeasureTask) Wants(p pipelines.Point) bool {
 	return p.Hardware == t.Hardware && slices.Contains(t.concurrencies(), SettingOf(p).Concurrency) && slices.Contains(t.batches(), p.Batch)
 }
 
-// Missing are the settings that the task asks for and no point reports.
+// Missing are the settings that the task asks for and no point covers.
 func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 	for _, n := range t.concurrencies() {
 		for _, b := range t.batches() {

@@ -112,7 +112,7 @@ func (e *executor) status() Status {
 	}
 }
 
-// Observer learns what happens to an executor. Every field may be nil. The
+// Observer is told what happens to an executor. Every field may be nil. The
 // calls come from the goroutines that do the work, several at once where the
 // concurrency is above 1, so they must be quick and must not block.
 type Observer struct {

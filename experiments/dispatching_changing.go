@@ -23,7 +23,7 @@ const (
 )
 
 // offeredShare is which part of the cluster's bound is offered at a time from 0 to 1: it rises, falls,
-// and ends above what the cluster can carry.
+// and ends above what the cluster bears.
 func offeredShare(x float64) float64 {
 	return 0.45 - 0.3*math.Cos(4*math.Pi*min(x, 0.75)) + max(0, x-0.75)*2.2
 }

@@ -137,7 +137,7 @@ func (g *Gateway) Services() []string {
 	return all
 }
 
-// ObservedNames are the names by which observers learn of what is served, with the modules, those
+// ObservedNames are the names by which observers are told of what is served, with the modules, those
 // tried and those of requests under way among them.
 func (g *Gateway) ObservedNames() map[string][]string {
 	g.mu.Lock()
@@ -329,7 +329,7 @@ type Options struct {
 	Dispatched bool
 	Bytes      *Bytes // bounds what modules make of requests; nil bounds nothing
 
-	// Observer learns what happens.
+	// Observer is told what happens.
 	Observer Observer
 
 	functionSpan   time.Duration

@@ -131,7 +131,7 @@ func (g *Gateway) infer(ctx context.Context, p *pipeline, named string, q *wire.
 	if gr.function != nil {
 		var err *wire.Error
 		if app, err = gr.function.application(named); err != nil {
-			return nil, err // nothing of that name: nobody learns of what callers invent
+			return nil, err // nothing of that name: nobody is told of what callers invent
 		}
 		slo = app.slo
 	}
@@ -203,7 +203,7 @@ func (p *pipeline) enter() (gr *deployed, underWay int64) {
 	}
 }
 
-// labelOf is the name under which observers learn of a request.
+// labelOf is the name under which observers are told of a request.
 func labelOf(a *application, q *wire.InferRequest) string {
 	if a != nil {
 		return a.label
@@ -343,7 +343,7 @@ func (g *Gateway) answer(ctx context.Context, p *pipeline, r *Request, tenant *w
 
 // refuse counts a request that was turned away. One that is wrong in itself is
 // no load and says nothing of the service, so Measures counts only that it was
-// wrong; observers learn of either.
+// wrong; observers are told of either.
 func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *application, q *wire.InferRequest, arrival dispatch.Time, err *wire.Error) {
 	end := Invalid
 	if err.Code != wire.CodeInvalid {

@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Observer learns what happens in a Gateway. Any callback may be nil. They
+// Observer is told what happens in a Gateway. Any callback may be nil. They
 // run on the request path and from many goroutines at once: they must return
 // without blocking and must not call the Gateway.
 type Observer struct {

@@ -112,7 +112,7 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 
 // planWithTried has a generation that is given all requests planned with what its modules
 // took in the trial, where that is longer than their profiles say. A share of the requests
-// leaves them time that all do not: an error says that no plan can carry all, or at what cost.
+// leaves them time that all do not: an error says that no plan bears all, or at what cost.
 func (s *service) planWithTried(ctx workflow.Context, spec scheduler.Spec) error {
 	points := map[string][]pipelines.Point{}
 	var slower []string

@@ -29,7 +29,7 @@ func (f *fleet) checkEnter(_ workflow.Context, m activities.Member) error {
 	return nil
 }
 
-// enter takes a member in. One of the same name learns that it is replaced.
+// enter takes a member in. One of the same name is told that it is replaced.
 func (f *fleet) enter(ctx workflow.Context, m activities.Member) (activities.FleetView, error) {
 	f.changed()
 	if f.Members == nil {

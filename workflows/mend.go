@@ -24,7 +24,7 @@ const (
 )
 
 // patchMend marks services that look what people have ended; older ones wait for what else
-// describes it.
+// tells of it.
 const patchMend = "ended by people"
 
 func mends(ctx workflow.Context) bool {

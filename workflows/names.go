@@ -132,7 +132,7 @@ const (
 	planTimeout = 10 * time.Minute
 
 	// planSilence is how long the search may say nothing before somebody else makes
-	// it: it uses the whole processor, and what describes it may have to wait.
+	// it: it uses the whole processor, and what tells of it may have to wait.
 	planSilence = 30 * time.Second
 )
 

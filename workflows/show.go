@@ -95,7 +95,7 @@ func (s *service) replaced() string {
 }
 
 // unfit are the settings of modules that were measured which nobody could run. Of modules that leave their batch sizes
-// open only programs learn of: models may take fewer.
+// open only programs are told of: models may take fewer.
 func (s *service) unfit() string {
 	p := s.Serving.Spec.Pipeline
 	if p == nil {

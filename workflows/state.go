@@ -227,7 +227,7 @@ func (l Declarations) Earlier(to, serving, inForce int) (Declaration, error) {
 	return Declaration{}, fmt.Errorf("keeps no declaration of generation %d; it keeps those of %s", to, strings.Join(kept, ", "))
 }
 
-// DeclarationSummary describes a Declaration without its spec.
+// DeclarationSummary tells of a Declaration without its spec.
 type DeclarationSummary struct {
 	Generation int
 	At         time.Time
@@ -235,7 +235,7 @@ type DeclarationSummary struct {
 	Current    bool // it serves
 }
 
-// Summaries describes those that have served.
+// Summaries tells of those that have served.
 func (l Declarations) Summaries(serving int) (all []DeclarationSummary) {
 	current := l.By(serving)
 	for _, d := range l {

@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
-// Status is a service at one moment, for people and programs. It describes what
+// Status is a service at one moment, for people and programs. It tells of what
 // serves; a change that is under way, or could not be carried out, is in
 // Requested.
 type Status struct {
@@ -492,7 +492,7 @@ func fromToText(from, to string) string {
 	return from + " -> " + to
 }
 
-// TrialStatus describes a trial that is under way.
+// TrialStatus tells of a trial that is under way.
 type TrialStatus struct {
 	rollout.Seen
 	Since  time.Time

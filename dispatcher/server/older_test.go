@@ -51,7 +51,7 @@ func (o *owning) of(kind queue.Kind) (all []queue.Message) {
 }
 
 // TestAnOlderGenerationFollowsItsNewOwner has the owner of a service go while an item of a
-// generation waits whose module the next one does not have: the next owner learns of it.
+// generation waits whose module the next one does not have: the next owner is told of it.
 func TestAnOlderGenerationFollowsItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, h := follower(time.Now()), &holder{}

@@ -34,7 +34,7 @@ func TestRequestsFillLinesOfTheCache(t *testing.T) {
 	require.Zero(t, unsafe.Sizeof(peerRequest{})%64)
 }
 
-// TestAnItemThatIsToldAgainWaitsOnce holds that an item which its gateway describes once more,
+// TestAnItemThatIsToldAgainWaitsOnce holds that an item which its gateway tells of once more,
 // because another dispatcher has owned the service meanwhile, is queued once, as is the item
 // that has the place of one that ended meanwhile, and that it is gone with the gateway.
 func TestAnItemThatIsToldAgainWaitsOnce(t *testing.T) {

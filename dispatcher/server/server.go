@@ -5,7 +5,7 @@
 // A Server decides for the services that it owns by an epoch; gateways and executors obey
 // the highest that they know, so one that was replaced without noticing decides nothing
 // any more. What a gateway that goes had waiting is taken back; what was told to an owner
-// that goes learns by the gateways to the next.
+// that goes is told by the gateways to the next.
 package server
 
 import (
@@ -88,7 +88,7 @@ type Options struct {
 	// called by one goroutine at a time. nil means rand.Uint32.
 	Random func() uint32
 
-	// Orphaned learns by which epoch a service had an owner whom a gateway has lost; it
+	// Orphaned is told by which epoch a service had an owner whom a gateway has lost; it
 	// must not block. Who has made the server a claimer (Claim) needs none.
 	Orphaned func(service string, epoch uint64)
 }

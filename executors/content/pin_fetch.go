@@ -24,7 +24,7 @@ import (
 type Pinning struct {
 	Store    Store // takes what it lacks; nil leaves files where they are, for workers that see the same folder
 	Fetch    Fetcher
-	Progress func(string) // learns of every file that is sent, in one line; may be nil
+	Progress func(string) // is told of every file that is sent, in one line; may be nil
 }
 
 // Pin writes into every module of the document which files it needs, with their

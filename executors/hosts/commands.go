@@ -42,7 +42,7 @@ func (c *commands) Create(ctx context.Context, name string) error {
 	}
 	if err := c.run(ctx, c.Commands.Create, name); err != nil {
 		made.Failure = err.Error()
-		_ = c.write(name, made) // it learns of now, and without the file later
+		_ = c.write(name, made) // it is told of now, and without the file later
 		return err
 	}
 	made.Made = true

@@ -193,7 +193,7 @@ func FuzzPrune(f *testing.F) {
 	})
 }
 
-// Which input keeps state, and where its batch is, learns by names and by what the file leaves open.
+// Which input keeps state, and where its batch is, follows from names and from what the file leaves open.
 func TestStateIsFoundByName(t *testing.T) {
 	x := pipelines.Binding{Name: "x", From: pipelines.Ref{Port: "x"}}
 	rnn := func(in, out string, dims ...int64) *Graph {

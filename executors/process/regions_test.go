@@ -189,7 +189,7 @@ func TestNothingIsLeftOfWhoIsKilled(t *testing.T) {
 }
 
 // lifeOf loads a command, runs batches that need larger regions every time, two of them at once, and closes it. began
-// learns of the command. It returns how long that took.
+// is told of the command. It returns how long that took.
 func lifeOf(t *testing.T, m executors.Model, began func(pid int)) time.Duration {
 	begin := time.Now()
 	in, err := New(Options{Output: new(printed), endTime: time.Minute}).Load(t.Context(), m)

@@ -13,7 +13,7 @@ type graded struct {
 	bytes int64
 }
 
-// grade warms the sizes up. A server that describes its memory is asked after each, the smallest first.
+// grade warms the sizes up. A server that tells of its memory is asked after each, the smallest first.
 func (in *Instance) grade(ctx context.Context, sizes []int, run func(ctx context.Context, size int) error) error {
 	if in.memoryNow(ctx) == 0 {
 		return executors.WarmUp(ctx, sizes, run)

@@ -312,7 +312,7 @@ func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 	return never
 }
 
-// account reads what the provider describes time; see the package.
+// account reads what the provider tells of time; see the package.
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
 	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)

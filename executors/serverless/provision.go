@@ -36,7 +36,7 @@ type Described struct {
 	Reason string // when it has failed
 }
 
-// Provisioner is how a provider learns which functions there shall be. Every call may
+// Provisioner is how a provider is told which functions there shall be. Every call may
 // be repeated. An error that wraps ErrRefused will be the same next time.
 type Provisioner interface {
 	Create(ctx context.Context, m functions.Managed) error

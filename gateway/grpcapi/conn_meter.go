@@ -96,7 +96,7 @@ func (c *conn) arrival() time.Time {
 	return c.came()
 }
 
-// gRPC describes a message when it is complete, and holds without bound what is not. So what
+// gRPC tells of a message when it is complete, and holds without bound what is not. So what
 // calls bring is counted where their frames are read: a connection is metered above TLS, from
 // which gRPC reads no further than to the end of the frame that it handles.
 
@@ -156,7 +156,7 @@ func (k *call) Value(key any) any {
 	return k.Context.Value(key)
 }
 
-// refuse ends the call, which learns why: at once, for the handler waits for the rest of a
+// refuse ends the call, which is told why: at once, for the handler waits for the rest of a
 // message. The lock is held.
 func (k *call) refuse(why error) {
 	if k.over || k.why != nil {

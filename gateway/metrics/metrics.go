@@ -206,7 +206,7 @@ func (m *Metrics) batchEnd(i gateway.BatchInfo) {
 
 // Keep has the series of what is gone forgotten whenever they are asked for: read says what is
 // served, the modules by pipeline; none of a pipeline are all. What is still under way, or
-// attached, learns of until it has ended.
+// attached, is told of until it has ended.
 func (m *Metrics) Keep(read func() map[string][]string) { m.served = read }
 
 // gather collects what is not gone.

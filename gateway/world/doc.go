@@ -14,7 +14,7 @@
 // others (workflows_test.go) the workflows of services and of the fleet do, in Temporal's
 // test environment, by the activities that they have in production.
 //
-// A checker (history_test.go) learns of what callers see, and of all that passes the
+// A checker (history_test.go) is told of what callers see, and of all that passes the
 // network. At the end faults cease; then single ones happen while callers ask
 // (single_test.go), which may make no request wait as if nobody knew of it; and then the
 // fleet has to serve as if nothing had been.

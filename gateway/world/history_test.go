@@ -124,7 +124,7 @@ func (h *history) harm(ids []int, code wire.Code) {
 }
 
 // kill notes that a request has crashed an engine; two are the most that one may of a module. Modules
-// that it is at together may each lose some.
+// that it stands at together may each lose some.
 func (h *history) kill(module string, id int) {
 	h.mu.Lock()
 	key := fmt.Sprint(module, "/", id)
@@ -211,7 +211,7 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 		h.violate("request %d of %s by %s after %v: %s", r.id, r.service.name, r.gateway.name, took, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case err != nil && err.Code == wire.CodeNotFound && ended == 0: // nobody learns of names
+	case err != nil && err.Code == wire.CodeNotFound && ended == 0: // nobody is told of names
 	case ended != 1 || begun > 1:
 		wrong("it has begun %d times and ended %d times", begun, ended)
 	}
@@ -285,7 +285,7 @@ func (h *history) refused(r *request, err *wire.Error, harmed map[wire.Code]bool
 	}
 }
 
-// watch learns of all messages of one stream of an executor.
+// watch is told of all messages of one stream of an executor.
 type watch struct {
 	history      *history
 	executor, to string

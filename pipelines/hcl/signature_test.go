@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// TestWhatAModelSaysOfItsOutputs learns where an output is used, and once.
+// TestWhatAModelSaysOfItsOutputs is told where an output is used, and once.
 func TestWhatAModelSaysOfItsOutputs(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"m.onnx", "n.onnx"} {

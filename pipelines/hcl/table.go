@@ -136,7 +136,7 @@ func many[T, P any](b *block[P], field func(*T) *[]P, joined ...func(d *decoder,
 	}
 }
 
-// one is a block without a name that is at place within its T, once. there and why
+// one is a block without a name that stands at place within its T, once. there and why
 // say what is wrong with a second.
 func one[T, P any](b *block[P], field func(*T) *P, place, there, why string) part[T] {
 	return part[T]{
@@ -174,7 +174,7 @@ func (b *block[T]) schema() *hcl.BodySchema {
 	return s
 }
 
-// read reads the block that is at path.
+// read reads the block that stands at path.
 func (b *block[T]) read(d *decoder, path string, from *hcl.Block, to *T) hcl.Attributes {
 	content := d.content(from.Body, b.schema())
 	attrs := content.Attributes

@@ -5,7 +5,7 @@ package dispatch
 type Station struct {
 	Policy Policy
 	Driver Driver
-	Record func(now Time, ev Event, actions []Action) // learns of every step; nil where nothing is recorded
+	Record func(now Time, ev Event, actions []Action) // is told of every step; nil where nothing is recorded
 
 	actions []Action
 }

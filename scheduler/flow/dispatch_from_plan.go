@@ -40,7 +40,7 @@ func (n *Node) Below() time.Duration {
 	return n.Keep.Planned - n.Keep.Least
 }
 
-// SetTimes fills in the times that a policy learns of an item at the node: it
+// SetTimes fills in the times that a policy is told of an item at the node: it
 // arrived, and is to be answered, with the request that it is a part of; a
 // deadline of 0 is none. kept is what is kept of the deadline for the modules
 // below.

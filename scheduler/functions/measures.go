@@ -58,7 +58,7 @@ type GroupMeasures struct {
 	Charged  float64 // what it asked for those
 	Declared float64 // what they cost by the declared terms
 
-	Estimated int64 // calls whose time the provider did not tell; the gateway's clock is in
+	Estimated int64 // calls whose time the provider did not tell; the gateway's clock stands in
 }
 
 // Violations is the share of an application's ended requests that have no

@@ -176,7 +176,7 @@ type made struct {
 	recorder *recording.Recorder
 }
 
-// newPolicy makes the policy of a station, or the one that is in its place.
+// newPolicy makes the policy of a station, or the one that stands in its place.
 func (o Options) newPolicy(station string, s factory.Spec) (made, error) {
 	if o.Policy != nil && s.Shared != nil {
 		p, err := o.Policy(s.Shared.Options)

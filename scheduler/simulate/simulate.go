@@ -364,7 +364,7 @@ func bySplit(n *flow.Node, slo Time) Time {
 	return max(0, slo-n.Offset-n.Budget)
 }
 
-// Observer learns what happens. Functions that are nil are not called.
+// Observer is told what happens. Functions that are nil are not called.
 type Observer struct {
 	// Batch is called when a batch has been computed.
 	Batch func(Batch)

@@ -17,7 +17,7 @@ import (
 // needs m machines and has s more has K of them away, K ~ Bin(m+s, q), and then no
 // machine for (K-s)/m of its requests, where K > s. What all groups of a plan miss,
 // each in proportion to its part of its module's requests, adds up to no less than
-// what the pipeline misses. A plan can carry its interruptions where that is no more than
+// what the pipeline misses. A plan bears its interruptions where that is no more than
 // the attainment leaves: 1 - attainment for even arrivals, and a part of that for
 // random ones, of which some are late anyway.
 //
@@ -65,7 +65,7 @@ func mayMiss(p *pipelines.Pipeline) float64 {
 	return 1 - p.Attainment
 }
 
-// addSpares is base, a plan that knows nothing of interruptions, where it can carry them,
+// addSpares is base, a plan that knows nothing of interruptions, where it bears them,
 // and otherwise the cheapest plan found that does.
 func addSpares(p plan.Problem, o Options, base plan.Plan) plan.Plan {
 	a := interrupted(&p)

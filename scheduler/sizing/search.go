@@ -147,7 +147,7 @@ func (s *sizer) solve() (plan.Plan, error) {
 // search leaves the cheapest plan that holds, of those that are not out, as the best.
 func (s *sizer) search() {
 	if s.dear(&s.base) || s.meets(&s.base) {
-		return // what can carry random arrivals costs no less than what can carry even ones
+		return // what bears random arrivals costs no less than what bears even ones
 	}
 	if s.splits == nil {
 		s.split()

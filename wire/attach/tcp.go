@@ -242,7 +242,7 @@ func frame(kind byte, text string) []byte {
 	return append(append(stream.AppendLength(nil, 1+len(text)), kind), text...)
 }
 
-// Refusal is what an executor learns that is not listened to; its Recv returns why.
+// Refusal is what an executor is told that is not listened to; its Recv returns why.
 func Refusal(why string) []byte { return append(preamble[:], frame(kindEnd, why)...) }
 
 // greeted reads the preamble of the other side, who is named.

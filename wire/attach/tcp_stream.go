@@ -23,7 +23,7 @@ type tcpStream struct {
 	conn  *stream.Conn
 	peer  string
 	limit int    // bytes of a message
-	first func() // learns when the first message has come; may be nil
+	first func() // is told when the first message has come; may be nil
 	ends  bool   // Close reports that it is the end; else finish does
 
 	held    atomic.Int64 // batches that were sent and have no result

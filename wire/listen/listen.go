@@ -140,7 +140,7 @@ func (e *BusyError) Error() string {
 func (e *BusyError) Unwrap() error { return e.Err }
 
 // Free reports which of the addresses another program has, before anything is started that
-// takes a while. What else may be wrong learns when they are opened; empty ones are left out.
+// takes a while. What else may be wrong is told when they are opened; empty ones are left out.
 func Free(addresses ...string) error {
 	for _, address := range addresses {
 		if address == "" {

@@ -109,7 +109,7 @@ func (c *Client) Ready(ctx context.Context, model, version string) (bool, error)
 	return err == nil, err
 }
 
-// About returns nil when the server reports itself to who has the token.
+// About returns nil when the server describes itself to who has the token.
 func (c *Client) About(ctx context.Context) error {
 	_, _, err := c.do(ctx, http.MethodGet, "/v2", nil, -1)
 	return err

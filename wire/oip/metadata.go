@@ -63,7 +63,7 @@ type portJSON struct {
 	Loop     string  `json:"loop,omitempty"`    // ours: of an input that keeps state, the output that goes back to it
 }
 
-// EncodeMetadata writes what learns of a pipeline.
+// EncodeMetadata writes what is told of a pipeline.
 func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
 	j := metadataJSON{
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, Platform),

@@ -36,7 +36,7 @@ type peerError struct {
 
 func (e *peerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
 
-// Refusal is what a gateway learns that is not listened to; its Open returns why.
+// Refusal is what a gateway is told that is not listened to; its Open returns why.
 func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail, Text: []byte(why)}) }
 
 // Conn is one connection after both sides have said who they are. Send may be called

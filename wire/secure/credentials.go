@@ -171,7 +171,7 @@ func (g Guard) Tenant(authorization []string) *wire.Tenant {
 	return nil
 }
 
-// Refusal is what a caller learns that may not come in; owner is who says it.
+// Refusal is what a caller is told that may not come in; owner is who says it.
 func (g Guard) Refusal(owner string) string {
 	asksToken := g.asksToken || g.tokens != nil
 	if g.tokens != nil && g.scope != "" {

@@ -359,7 +359,7 @@ func (c *Control) Own(ctx context.Context, claim activities.OwnClaim) (activitie
 	return activities.UpdateFleet(ctx, c.client, activities.FleetOwn, claim)
 }
 
-// Join makes a host part of the fleet, or describes its devices again. The
+// Join makes a host part of the fleet, or tells of its devices again. The
 // host's worker must be polling activities.HostQueue(name), because the fleet
 // holds the host by an activity there.
 func (c *Control) Join(ctx context.Context, host activities.HostInfo) (activities.FleetView, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // A search that asks whether to stop shows on a terminal that it goes on, nothing
-// elsewhere, and learns when its command is interrupted.
+// elsewhere, and is told when its command is interrupted.
 func TestSearchingShowsThatItGoesOn(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -170,7 +170,7 @@ func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
 	s.Apart = len(s.sorted) - at
 }
 
-// forget learns that an executor is another than before, or gone.
+// forget is told that an executor is another than before, or gone.
 func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *dispatch.Fleet) {
 	if id >= 0 && int(id) < len(s.Execs) {
 		s.Execs[id], s.Brief[id] = dispatch.Lateness{}, slip{}

@@ -33,7 +33,7 @@ type Model struct {
 	Durations []time.Duration
 
 	// Groups, where given, are tables for executors that differ: Groups[g]
-	// is in the place of Durations on executors that came up with Group g.
+	// takes the place of Durations on executors that came up with Group g.
 	// Groups without a table of their own take Durations.
 	Groups [][]time.Duration
 

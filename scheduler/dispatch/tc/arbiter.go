@@ -121,7 +121,7 @@ func (a *Arbiter) Ask(user int, now, end, due dispatch.Time, counted bool) (ok b
 	return true, never
 }
 
-// Decide carries out what the policy of an executor asks or describes the device, and returns the
+// Decide carries out what the policy of an executor asks or tells of the device, and returns the
 // answer to what it asks.
 func (a *Arbiter) Decide(user int, now dispatch.Time, what *dispatch.Action) (answer dispatch.Event) {
 	switch what.Act {

@@ -5,7 +5,7 @@
 //	tc.go       the policy: events in, actions out; which batch a request joins
 //	group.go    the batches of one group, released once a period, due one window later; its queue
 //	bursts.go   which group takes which items of a burst
-//	early.go    starting a batch before it is due, where the plan's promise can carry it
+//	early.go    starting a batch before it is due, where the plan's promise bears it
 //	free_starts.go  where nothing is promised to the single request: starting whatever
 //	                waits; idle executors take what waits in other groups
 //	arbiter.go  who may use a device that several policies share; drivers hold it

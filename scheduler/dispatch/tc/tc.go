@@ -65,7 +65,7 @@ const (
 	// then, and batches wait until they are full or due.
 	EarlyNever EarlyStart = iota
 
-	// EarlyWithinPromise has them where the plan's proof for every request can carry it, that
+	// EarlyWithinPromise has them where the plan's proof for every request bears it, that
 	// is where the executor is free again when the schedule can next need it (see
 	// early.go). It shortens waits greatly while devices have time to spare.
 	// Where batches have lately taken longer than their profile, a group holds back

@@ -137,7 +137,7 @@ func walkDeadlines(tasks, blocking []Task, last float64) Verdict {
 //	t - sum over i of max(0, floor((t - D_i)/P_i) + 1)·C_i
 //
 // Under non-preemptive earliest deadline first a busy period is entered with at
-// most one batch that runs already, so this batch is in the place of the
+// most one batch that runs already, so this batch takes the place of the
 // max term of NonPreemptive. Without tasks it is infinite; where the tasks leave
 // nothing, or cannot be tested, it is 0. In seconds.
 func Slack(tasks []Task) float64 {

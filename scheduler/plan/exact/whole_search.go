@@ -351,7 +351,7 @@ func devicesNeeded(c *plan.Config, m *plan.ModuleProblem, budget time.Duration) 
 
 // UseLeast gives modules that run on whole devices of one kind the configuration that
 // uses these least within the module's budget, among those whose batches are short in
-// it. Devices cost the same however long they compute, and what they idle can carry more
+// it. Devices cost the same however long they compute, and what they idle bears more
 // requests, and slower batches, than were planned for: batches of one request, which
 // answer soonest, leave the least.
 //

@@ -35,7 +35,7 @@ type DispatcherOptions struct {
 	Addr        string             // HOST:PORT for gateways; executors come to the port after it
 	Name        string             // of the process
 	Credentials secure.Credentials // asked of gateways and executors
-	Log         func(string)       // learns of connections that failed; may be nil
+	Log         func(string)       // is told of connections that failed; may be nil
 	Record      string             // as of GatewayOptions
 	Policies    factory.Policies   // that the program brings to dispatch by
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience

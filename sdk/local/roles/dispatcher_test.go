@@ -92,7 +92,7 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 	assert.Equal(t, "g:1,10.0.0.1:8095,b:9", withDispatchers("g:1", []string{"10.0.0.1:8094", "nonsense", "b:8"}))
 }
 
-// TestAClientThatComesToADispatcher: it learns where to go, and the dispatcher goes on.
+// TestAClientThatComesToADispatcher: it is told where to go, and the dispatcher goes on.
 func TestAClientThatComesToADispatcher(t *testing.T) {
 	var says heard
 	d := startDispatcher(t, DispatcherOptions{Log: says.tell})

@@ -93,7 +93,7 @@ type GatewayOptions struct {
 	// ends and when the process gets SIGUSR1. Empty means one in the folder for temporary
 	// files, and only on the signal.
 	Record string
-	Log    func(string) // learns of recordings; may be nil
+	Log    func(string) // is told of recordings; may be nil
 
 	Logger *slog.Logger // of what goes wrong with requests and of what is installed; may be nil
 }

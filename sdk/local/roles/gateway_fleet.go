@@ -185,7 +185,7 @@ func (f *followers) still(address string) bool {
 }
 
 // follow keeps the gateway joined to a dispatcher until life ends, or the fleet knows
-// it no more. What goes wrong learns when it is new.
+// it no more. What goes wrong is told when it is new.
 func (f *followers) follow(address string) {
 	said := ""
 	for f.still(address) {

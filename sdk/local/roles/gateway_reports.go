@@ -116,7 +116,7 @@ const (
 	// returnWithin is how long executors may take to come again whose connections were cut.
 	returnWithin = 700 * time.Millisecond
 
-	// suspectEvery is how often at most the fleet learns of a host.
+	// suspectEvery is how often at most the fleet is told of a host.
 	suspectEvery = 10 * time.Second
 )
 

@@ -126,7 +126,7 @@ func (c *Client) Metadata(ctx context.Context, model, version string) (*wire.Met
 	return out, nil
 }
 
-// About returns nil when the server reports itself to who has the token.
+// About returns nil when the server describes itself to who has the token.
 func (c *Client) About(ctx context.Context) error {
 	return c.call(ctx, pb.GRPCInferenceService_ServerMetadata_FullMethodName, &pb.ServerMetadataRequest{}, new(pb.ServerMetadataResponse))
 }

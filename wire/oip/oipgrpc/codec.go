@@ -51,7 +51,7 @@ const headRoom = 512
 
 // codec is that of clients, which besides writes requests of inference and reads their answers,
 // and notes what has been sent.
-// Its name is empty, so that servers learn of no other than gRPC's.
+// Its name is empty, so that servers are told of no other than gRPC's.
 type codec struct{ encoding.CodecV2 }
 
 // Name implements encoding.CodecV2.

@@ -315,7 +315,7 @@ func DecodeResponse(m *pb.ModelInferResponse) (*wire.InferResponse, error) {
 	return r, err
 }
 
-// EncodeMetadata writes what learns of a pipeline.
+// EncodeMetadata writes what is told of a pipeline.
 func EncodeMetadata(m *wire.Metadata) *pb.ModelMetadataResponse {
 	return &pb.ModelMetadataResponse{
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, oip.Platform),
