@@ -79,9 +79,7 @@ type loadState struct {
 	tally    tally
 	verdict  Interval // of the last look of a test
 
-	stateful []int32 // nodes that keep state between the frames of streams
-	doors    map[doorKey]*door
-	frames   int64 // that have come, where there are such nodes
+	turns *frameTurns // nil where no node keeps state between the frames of streams
 }
 
 // station is a policy with its executors.
@@ -124,7 +122,7 @@ type itemState uint8
 
 const (
 	unused itemState = iota
-	held             // until the frame before has been answered; see door
+	held             // until the frame before has been answered; see frameTurns
 	waiting
 	sent
 	dropped // by a policy; its request still has to be ended

@@ -8,6 +8,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/dispatch/factory"
 	"github.com/harpagon/harpagon/scheduler/dispatch/recording"
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
@@ -199,7 +200,7 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		}
 		for k := range a.nodes {
 			if a.nodes[k].tally.behind = -never; a.nodes[k].of.State && len(a.tally.streams) > 0 {
-				a.stateful = append(a.stateful, int32(k))
+				a.turns = &frameTurns{of: make(map[int32]*admission.Turns[struct{}]), under: make(map[int64]*admission.Turn[struct{}])}
 			}
 		}
 		e.loads = append(e.loads, a)
