@@ -17,8 +17,8 @@ type Stream struct{ Service, Pipeline, Name string }
 // pipeline is the name of its pipeline's.
 func (s Stream) pipeline() Stream { return Stream{Service: s.Service, Pipeline: s.Pipeline} }
 
-// key is what a stream is called where the service is known.
-func (s Stream) key() string { return s.Pipeline + "\x00" + s.Name }
+// Key is what a stream is called where the service is known.
+func (s Stream) Key() string { return s.Pipeline + "\x00" + s.Name }
 
 // StreamOf is the stream of that key.
 func StreamOf(service, key string) Stream {
@@ -230,7 +230,7 @@ func (d *doors) handOver(service string, asks map[Stream]*ask) {
 // ask asks the owner of a service. Dispatcher.mu is held.
 func (d *Dispatcher) ask(l *Link, of Stream, a *ask) {
 	l.install(d.services[of.Service].current)
-	l.conn.Send(&queue.Message{Kind: queue.Ask, Text: []byte(of.Service), Token: []byte(of.key()), Again: a.held, Left: a.phase - d.Now()})
+	l.conn.Send(&queue.Message{Kind: queue.Ask, Text: []byte(of.Service), Token: []byte(of.Key()), Again: a.held, Left: a.phase - d.Now()})
 }
 
 // CloseStream reports that a stream of a generation is over.
@@ -247,7 +247,7 @@ func (d *Dispatcher) CloseStream(of Stream, holder StreamHolder) {
 func (d *Dispatcher) shut(of Stream) {
 	delete(d.asks.of, of)
 	if l := d.owner(of.Service); l != nil && l.conn.Places {
-		l.conn.Send(&queue.Message{Kind: queue.Shut, Text: []byte(of.Service), Token: []byte(of.key())})
+		l.conn.Send(&queue.Message{Kind: queue.Shut, Text: []byte(of.Service), Token: []byte(of.Key())})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -35,6 +36,9 @@ type Graph struct {
 	Whole bool
 
 	InFlight atomic.Int64
+
+	rules    admission.StreamRules // of a pipeline whose requests are frames
+	stateful bool                  // modules keep state between them
 
 	queue    Queue
 	gateway  dispatcher.Gateway
@@ -105,12 +109,14 @@ func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*G
 	}
 	g := &Graph{
 		Generation: of, Title: fmt.Sprintf("%s %q", d.Kind(), p.Name), SLO: p.SLO, Inputs: p.Inputs, Whole: d.Function != nil,
+		rules: admission.StreamRules{Stream: p.Stream, Most: p.Streams()},
 		queue: q, gateway: gateway,
 	}
 	for i := range of.Nodes {
 		at := &of.Nodes[i]
 		n := &Node{Name: at.Module, Scope: at.Scope, index: int32(i), common: at.Common, scatter: at.Scatter}
 		n.Sized, n.most, n.state = p.Module(n.Name).Sized, p.Module(n.Name).MostItems(), p.Module(n.Name).State
+		g.stateful = g.stateful || n.state
 		if d.Within != "" {
 			n.Resident = placement.Resident(p.Name, n.Name)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch"
-	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -51,17 +50,6 @@ func (g *Gateway) tryOrInfer(ctx context.Context, p *pipeline, application strin
 // hasStreams reports whether requests are frames of streams.
 func (gr *deployed) hasStreams() bool { return !gr.Deployment.Pipeline.Stream.IsZero() }
 
-// hasState reports whether modules keep state between frames.
-func (gr *deployed) hasState() bool {
-	return slices.ContainsFunc(gr.Nodes, func(n *Node) bool { return n.state })
-}
-
-// streamRules are those of the plan that serves.
-func (gr *deployed) streamRules() *admission.StreamRules {
-	p := &gr.Deployment.Pipeline
-	return &admission.StreamRules{Stream: p.Stream, Most: p.Streams()}
-}
-
 // frame runs a request to a pipeline whose requests are frames. One that had to wait counts for
 // dispatch from when it goes in: what a plan proves is about frames in the order of these times.
 func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
@@ -73,7 +61,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: gr.streamRules(), owner: wire.TenantOf(ctx).Caller(), came: arrival, deadline: deadline})
+	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: &gr.rules, owner: wire.TenantOf(ctx).Caller(), came: arrival, deadline: deadline})
 	switch {
 	case in.tooFast || in.known: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)

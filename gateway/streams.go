@@ -102,7 +102,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		e.known = !s.of.Refuse(now, f.rules, e.stream)
 	}
 	var of *session
-	if v != admission.StreamRefused && f.gr.hasState() {
+	if v != admission.StreamRefused && f.gr.stateful {
 		of = s.session(e.stream, f.First, last)
 	}
 	if v == admission.StreamEnters && of != nil {
@@ -257,11 +257,9 @@ func (g *Gateway) leavePlace(p *pipeline, place *streamPlace) (settled bool) {
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.mu.Lock()
-	select {
-	case <-place.settled:
+	if isClosed(place.settled) {
 		s.mu.Unlock()
 		return true
-	default:
 	}
 	place.waiting--
 	last := place.waiting == 0
@@ -278,7 +276,7 @@ func (g *Gateway) leavePlace(p *pipeline, place *streamPlace) (settled bool) {
 // Placed learns of the place of a stream; see dispatcher.StreamHolder.
 func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	g, p := d.g, d.p
-	s, rules := &p.streams, p.current.Load().streamRules()
+	s, rules := &p.streams, &p.current.Load().rules
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place := s.places[of.Name]
@@ -298,9 +296,7 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 			s.expiry = time.AfterFunc(0, func() { g.expireStreams(p) }) // which sets it again
 		}
 	}
-	select {
-	case <-place.settled:
-	default:
+	if !isClosed(place.settled) {
 		close(place.settled)
 	}
 }
@@ -317,7 +313,7 @@ func (g *Gateway) returnPlace(p *pipeline, of dispatcher.Stream) {
 
 // expireStreams gives back the places of streams that are over, and looks again when another may be.
 func (g *Gateway) expireStreams(p *pipeline) {
-	s, rules := &p.streams, p.current.Load().streamRules()
+	s, rules := &p.streams, &p.current.Load().rules
 	var over []*streamPlace
 	s.asking.Lock()
 	defer s.asking.Unlock()

@@ -79,9 +79,12 @@ func (s Stream) IsZero() bool { return s == Stream{} }
 // Total is the frames per second of all streams.
 func (s Stream) Total() float64 { return s.Rate * float64(s.Count) }
 
+// Period is the time from one frame of a stream to the next.
+func (s Stream) Period() time.Duration { return time.Duration(float64(time.Second) / s.Rate) }
+
 // Apart is the least time between two frames of a stream that keeps to its pace.
 func (s Stream) Apart() time.Duration {
-	return time.Duration(float64(time.Second)/s.Rate) - s.Jitter
+	return s.Period() - s.Jitter
 }
 
 // Chosen reports whether the phases of streams are chosen.

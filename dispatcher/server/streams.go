@@ -92,7 +92,7 @@ func (p *peer) stream(m *queue.Message) {
 
 // Placed tells the gateway of the place of a stream; see dispatcher.StreamHolder.
 func (p *peer) Placed(of dispatcher.Stream, place admission.Place) {
-	m := queue.Message{Kind: queue.Placed, Text: []byte(of.Service), Token: []byte(of.Pipeline + "\x00" + of.Name), Size: uint64(place.Planned)}
+	m := queue.Message{Kind: queue.Placed, Text: []byte(of.Service), Token: []byte(of.Key()), Size: uint64(place.Planned)}
 	if place.Open {
 		m.How, m.Left = queue.PlaceOpen, dispatch.Time(place.Phase-p.server.dispatcher.Now())
 	}

@@ -258,7 +258,7 @@ func (w *doorsWorld) check() {
 				w.fail("stream %s has a place at doors %s and %s", name, other, d.name)
 			}
 			at[name] = d.name
-			phase = modulo(phase, w.rules.period())
+			phase = modulo(phase, w.rules.Period())
 			if other, twice := phases[phase]; twice {
 				w.fail("streams %s and %s have one phase", name, other)
 			}
@@ -273,7 +273,7 @@ func (w *doorsWorld) check() {
 // covered holds that what went in at a door keeps the order and the pace of each stream for as long as
 // it was open there.
 func (w *doorsWorld) covered(d *doorOf) {
-	period := w.rules.period()
+	period := w.rules.Period()
 	for i, from := range d.in {
 		n := 0
 		for _, f := range d.in[i:] {

@@ -61,7 +61,7 @@ const movesEvery = Time(time.Second)
 // Plan reports how many streams of which period there are places for. Where there are fewer than are
 // open, those that opened last lose theirs; holders learn of other phases.
 func (p *Places) Plan(now Time, s pipelines.Stream, planned int) (all []Placed) {
-	period := Time(float64(time.Second) / s.Rate)
+	period := s.Period()
 	if p.planned == planned && p.period == period {
 		return nil
 	}

@@ -13,10 +13,10 @@ import (
 
 // Streams admits the frames of streams that are open at one door of a pipeline; how many may be is
 // up to Places. Of each stream come no more frames than a plan covers: by the generic cell rate
-// algorithm (ITU-T I.371), which lets through what keeps to a period G with a jitter J. A frame that is early by a part of a period waits for its time, one of a stream at the
-// most; which of two is dropped is the stream's rule. One that is earlier is dropped: if it waited,
-// it would take the time of the next. So a stream that sends too much loses frames of its own, and
-// nobody else's.
+// algorithm (ITU-T I.371), which lets through what keeps to a period G with a jitter J. A frame that
+// is early by a part of a period waits for its time, one of a stream at the most; which of two is
+// dropped is the stream's rule. One that is earlier is dropped: if it waited, it would take the time
+// of the next. So a stream that sends too much loses frames of its own, and nobody else's.
 //
 // It is a plain value for drivers to hold; one call at a time.
 type Streams struct {
@@ -31,10 +31,8 @@ type StreamRules struct {
 	Most int // streams that are planned for
 }
 
-func (r *StreamRules) period() Time { return Time(float64(time.Second) / r.Rate) }
-
 // silence is how long a stream sends nothing before it is over.
-func (r *StreamRules) silence() Time { return max(silentFor, silentPeriods*r.period()) }
+func (r *StreamRules) silence() Time { return max(silentFor, silentPeriods*r.Period()) }
 
 // silent is when a stream without frames is over: so many periods, and so long, at the least.
 const (
@@ -99,9 +97,9 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 	wait := until - now
 	switch {
 	case of.held == nil && wait <= 0:
-		of.next = max(of.next, now) + r.period()
+		of.next = max(of.next, now) + r.Period()
 		return StreamEnters, nil, now
-	case wait > Time(early*float64(r.period())) || f.Deadline != 0 && f.Deadline <= until:
+	case wait > Time(early*float64(r.Period())) || f.Deadline != 0 && f.Deadline <= until:
 		return StreamDrops, nil, 0
 	case of.held == nil:
 		of.held = f.Frame
@@ -162,13 +160,13 @@ const mostRefused = 4096
 // tries.
 func (s *Streams) Refuse(now Time, r *StreamRules, name string) (load bool) {
 	due, known := s.refused[name]
-	if known && due > now+Time(early*float64(r.period())) {
+	if known && due > now+Time(early*float64(r.Period())) {
 		return false
 	}
 	if s.refused == nil || !known && len(s.refused) >= mostRefused {
 		s.refused = make(map[string]Time)
 	}
-	s.refused[name] = max(due, now) + r.period()
+	s.refused[name] = max(due, now) + r.Period()
 	return true
 }
 
@@ -180,7 +178,7 @@ func (s *Streams) Release(now Time, r *StreamRules, name string, frame any) bool
 		return false
 	}
 	of.held = nil
-	of.next = max(of.next, now) + r.period()
+	of.next = max(of.next, now) + r.Period()
 	return true
 }
 
@@ -196,7 +194,7 @@ func (s *Streams) Look(came Time, r *StreamRules, name string, phase Time) (shif
 	if of == nil || r.Most < 1 {
 		return 0
 	}
-	period := r.period()
+	period := r.Period()
 	before := Time(early * float64(period)) // what comes sooner than that has been held up
 	late := modulo(came-phase+before, period) - before
 	of.looks++
@@ -241,6 +239,9 @@ func (s *Streams) Answer(name string) {
 	}
 }
 
+// share is that of the stream's frames which was answered in time.
+func (s *stream) share() float64 { return float64(s.inTime) / float64(s.frames) }
+
 // recent is what a stream lately attained.
 type recent struct {
 	frames, inTime int       // since the last of the shares
@@ -273,7 +274,7 @@ func (s *Streams) Lines(most int) []StreamLine {
 	all := make([]StreamLine, 0, len(s.open))
 	for name, of := range s.open {
 		if of.frames > 0 {
-			all = append(all, StreamLine{name, float64(of.inTime) / float64(of.frames), of.recent.shares})
+			all = append(all, StreamLine{name, of.share(), of.recent.shares})
 		}
 	}
 	slices.SortFunc(all, func(a, b StreamLine) int {
@@ -327,7 +328,7 @@ func (s *Streams) Shares(r *StreamRules) StreamShares {
 		if of.frames == 0 {
 			continue
 		}
-		share := float64(of.inTime) / float64(of.frames)
+		share := of.share()
 		if shares = append(shares, share); share < all.Worst || share == all.Worst && (all.WorstName == "" || name < all.WorstName) {
 			all.Worst, all.WorstName = share, name
 		}
