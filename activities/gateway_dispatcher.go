@@ -162,7 +162,7 @@ func beat(ctx context.Context, details func() any) (stop func()) {
 // nothing is the details of a heartbeat that has nothing to say.
 func nothing() any { return nil }
 
-// Owner reports which dispatcher decides for a service.
+// Owner states which dispatcher decides for a service.
 type Owner struct {
 	Service    string // name
 	Dispatcher string // name

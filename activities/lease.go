@@ -135,7 +135,7 @@ func ending(err error) error {
 	return nil
 }
 
-// Kind reports what a member of the fleet is.
+// Kind states what a member of the fleet is.
 type Kind string
 
 // The kinds of members. The workflow that holds a member has the ID KIND/NAME.

@@ -31,7 +31,7 @@ type PlanInput struct {
 	Beside []scheduler.Spec // services that are planned together with it
 	Fleet  scheduler.Fleet
 
-	// Relieve reports that something serves already: where the devices of a pipeline that
+	// Relieve means that something serves already: where the devices of a pipeline that
 	// degrades do not suffice for its rate, the plan is for as much of it as they do.
 	Relieve bool `json:",omitempty"`
 

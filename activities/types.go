@@ -290,7 +290,7 @@ type ProfileResult struct {
 	Took     time.Duration // of this attempt
 }
 
-// ExecutorResult reports why an executor ended in good order.
+// ExecutorResult states why an executor ended in good order.
 type ExecutorResult struct {
 	Executor string
 	Reason   string

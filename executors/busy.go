@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrUseUnknown reports that this platform does not tell how busy it is.
+// ErrUseUnknown means that this platform does not tell how busy it is.
 var ErrUseUnknown = errors.New("busy: this machine does not tell how its processors are used")
 
 // ProcessorReading is how much processor time has been spent up to an instant.

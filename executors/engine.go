@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Model reports what an engine is to load.
+// Model states what an engine is to load.
 type Model struct {
 	Module      pipelines.Module   // model path, function name, parameters, profile
 	Hardware    string             // kind of device it will run on
@@ -23,7 +23,7 @@ type Model struct {
 	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot know
 	OutputRows  map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
 
-	// Feeds reports what the pipeline sends to inputs whose size the model leaves
+	// Feeds states what the pipeline sends to inputs whose size the model leaves
 	// open, by name, where that is known; for warming up.
 	Feeds map[string]pipelines.Port
 }

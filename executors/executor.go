@@ -219,7 +219,7 @@ func failure(module string, err error) *wire.Error {
 	return wire.Errorf(wire.CodeInternal, module, "%v", err)
 }
 
-// LoadError reports that an executor, or a measurement, could not have its module's
+// LoadError means that an executor, or a measurement, could not have its module's
 // engine ready: the engine is missing, or cannot load the module.
 type LoadError struct {
 	Module string

@@ -53,7 +53,7 @@ type Host struct {
 	// files where the declaration names them, as they are when they are loaded.
 	Content *content.Cache
 
-	// Confine reports what modules may have the host read, run and call.
+	// Confine states what modules may have the host read, run and call.
 	Confine Confinement
 
 	// Busy reports how much of the processors is used, for Measure; nil means

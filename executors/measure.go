@@ -26,7 +26,7 @@ const MeasureMethod = 2
 // DefaultBatches are measured where a module does not say which.
 func DefaultBatches() []int { return []int{1, 2, 4, 8, 16, 32} }
 
-// MeasureTask reports what to measure. It travels as JSON.
+// MeasureTask states what to measure. It travels as JSON.
 type MeasureTask struct {
 	Module   pipelines.Module
 	Hardware string

@@ -34,7 +34,7 @@ type session struct {
 	closing sync.Once
 }
 
-// ending reports why a session is over: final when there is nothing to attach
+// ending states why a session is over: final when there is nothing to attach
 // again for, and then err is the executor's result.
 type ending struct {
 	final bool

@@ -212,7 +212,7 @@ type limitProblem struct {
 	Executors int
 }
 
-// limitOptions reports how much work to spend.
+// limitOptions states how much work to spend.
 type limitOptions struct {
 	Cell   time.Duration // of the time axis, for prices; 0 means SLO/100
 	Rounds int           // of price changes; 0 means 100

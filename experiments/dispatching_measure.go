@@ -15,7 +15,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// Effort reports how closely to look.
+// Effort states how closely to look.
 type Effort struct {
 	Requests  float64 // in every run, about
 	Each      float64 // to every model at least, however few are its own, as far as mostRequests go

@@ -250,7 +250,7 @@ func (s *Setting) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Picture reports how rows of one metric are drawn: a panel for each value of
+// Picture states how rows of one metric are drawn: a panel for each value of
 // Panel, a line for each system, a point for each value of X.
 type Picture struct {
 	Metric string

@@ -196,7 +196,7 @@ func averageAttained(loads []simulate.Load, plans []plan.Plan, kind string, part
 	return m, nil
 }
 
-// promisePlay reports how keepsPromise looks at plans.
+// promisePlay states how keepsPromise looks at plans.
 type promisePlay struct {
 	Requests int // of each pipeline at the least; 2000 when 0
 

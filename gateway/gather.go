@@ -250,7 +250,7 @@ func (it *Item) Gather(r *Route, rows [][]wire.Tensor) ([]wire.Tensor, *wire.Err
 	return out, nil
 }
 
-// Route reports how the tensors of a node's items lie in the signature of an
+// Route states how the tensors of a node's items lie in the signature of an
 // executor.
 type Route struct {
 	Node     *Node

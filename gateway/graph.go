@@ -31,7 +31,7 @@ type Graph struct {
 	Nodes   []*Node // as in the generation
 	Outputs []Output
 
-	// Whole reports that the one module takes what the request brings and gives what
+	// Whole means that the one module takes what the request brings and gives what
 	// nobody here looks at, as that of a function does.
 	Whole bool
 

@@ -23,7 +23,7 @@ type Request struct {
 	Class int32
 	Form  uint64
 
-	// Refused reports that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
+	// Refused means that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
 	Refused bool
 
 	// splits counts what its items are split into; nil where nobody wants to know.

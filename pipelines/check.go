@@ -18,7 +18,7 @@ const maxRate = 1e9
 
 func sensibleRate(x float64) bool { return x >= 0 && x <= maxRate }
 
-// SignatureFunc reports what a module consumes and produces; the empty signature
+// SignatureFunc returns what a module consumes and produces; the empty signature
 // says that nothing is known.
 type SignatureFunc func(Module) (Signature, error)
 

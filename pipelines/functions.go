@@ -39,7 +39,7 @@ type Provider struct {
 	Concurrency   int           // calls of one function that may run at once; 0 means DefaultCallConcurrency
 	TokenVariable string        // environment variable that holds the provider's token; empty sends none
 
-	// Manage reports that functions are created before they are called, resized, and
+	// Manage means that functions are created before they are called, resized, and
 	// deleted when they are not called any more.
 	Manage    bool   `json:",omitempty"`
 	ManageURL string `json:",omitempty"` // where; empty means /functions on the host of URL

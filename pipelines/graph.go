@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CycleError reports that the modules of a pipeline wait for each other.
+// CycleError means that the modules of a pipeline wait for each other.
 type CycleError struct {
 	Path []string // modules in the order that data flows; first and last are the same
 }

@@ -118,7 +118,7 @@ type Module struct {
 	// go through as they are, without a batch dimension.
 	Unbatched bool `json:",omitempty"`
 
-	// BatchAxis reports which dimension of an input or output, by name, is the batch,
+	// BatchAxis states which dimension of an input or output, by name, is the batch,
 	// where that is not the first: counted from 0 in the network's own shape, or
 	// NoBatchAxis for a tensor that all requests of a batch share.
 	BatchAxis map[string]int `json:",omitempty"`
@@ -288,7 +288,7 @@ type Hardware struct {
 	Interruptions float64       `json:",omitempty"`
 	Recovery      time.Duration `json:",omitempty"`
 
-	// Listed reports where price and interruptions were read.
+	// Listed states where price and interruptions were read.
 	Listed Listing `json:",omitzero"`
 }
 
@@ -449,7 +449,7 @@ func SplitArrivals(s string) (kind string, shape float64, file string, err error
 	return "", 0, "", fmt.Errorf("there are no arrivals %q; there is even, poisson, gamma:SHAPE and trace:FILE", s)
 }
 
-// Update reports how a change of a pipeline is carried out, as its update block says; the
+// Update states how a change of a pipeline is carried out, as its update block says; the
 // zero value moves all traffic at once.
 type Update struct {
 	Canary float64       // share of requests that the new generation answers first, 0 to 1
@@ -458,7 +458,7 @@ type Update struct {
 	Revert Revert
 }
 
-// Revert reports when a change is taken back.
+// Revert states when a change is taken back.
 type Revert struct {
 	Attainment float64 // the least that the new generation may attain, as a share of what the old one does; 0 means DefaultRevert
 	Cost       float64 // the most that it may cost per request, in terms of the old one; 0 for any

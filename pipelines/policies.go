@@ -24,7 +24,7 @@ type DispatchPolicy struct {
 	Name string
 	For  Kind // of service; policies of pipelines that do not cut batches for groups serve clusters, too
 
-	// Groups reports that it cuts batches for the groups of a plan, by their windows; others go by
+	// Groups means that it cuts batches for the groups of a plan, by their windows; others go by
 	// deadlines alone, and start any batch on any executor.
 	Groups bool
 
@@ -174,11 +174,11 @@ type PlanPolicy struct {
 	Splits   bool     // whether the way to divide the objective may be chosen
 	Readings bool     // whether the reading of Theorem 1 may be chosen
 
-	// Several reports that several batches at a time on a device are the point of it, so that
+	// Several means that several batches at a time on a device are the point of it, so that
 	// profiles are measured with 2 and 4.
 	Several bool
 
-	// Together reports that pipelines that are planned by it share one search, and devices, under
+	// Together means that pipelines that are planned by it share one search, and devices, under
 	// the cost model that lets them.
 	Together bool
 

@@ -36,7 +36,7 @@ type Pool struct {
 
 	Matching Matching `json:",omitzero"` // how queries are distributed
 
-	// Learned reports that nothing is measured before the pool serves: what queries take is
+	// Learned means that nothing is measured before the pool serves: what queries take is
 	// learned from them.
 	Learned bool `json:",omitempty"`
 
@@ -46,7 +46,7 @@ type Pool struct {
 	Sizes       Mix    // empty where nothing is known of them; see Mix
 }
 
-// Matching reports how queries and instances are paired. The zero value is the
+// Matching states how queries and instances are paired. The zero value is the
 // default.
 type Matching struct {
 	// Coefficients weigh the seconds of an instance: CoefficientsPlan (the default)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stream reports that the requests of a pipeline are frames of streams, such as cameras: each sends
+// Stream declares that the requests of a pipeline are frames of streams, such as cameras: each sends
 // one every 1/Rate seconds, in order. The zero value is a pipeline whose requests have nothing to
 // do with each other.
 type Stream struct {
@@ -15,7 +15,7 @@ type Stream struct {
 	Count  int           // streams that the pipeline is planned for
 	Jitter time.Duration `json:",omitempty"` // how far a frame may come after its pace; below 1/Rate
 	Stale  string        `json:",omitempty"` // which frame goes where not all can be in time, one of Stales; empty for the first
-	Phases string        `json:",omitempty"` // who reports when in a period a stream sends, one of StreamPhases; empty for the first
+	Phases string        `json:",omitempty"` // who decides when in a period a stream sends, one of StreamPhases; empty for the first
 
 	// Of streams that come and go at random, from which Count follows; see Sized.
 	Opening  float64       `json:",omitempty"` // streams that open per second, on average; 0 where Count is declared
@@ -55,7 +55,7 @@ const (
 // Stales are what Stream.Stale may be; the first is the default.
 func Stales() []string { return []string{StaleOldest, StaleNewest, StaleAlternate} }
 
-// Who reports when in a period of 1/Rate a stream sends its frames.
+// Who decides when in a period of 1/Rate a stream sends its frames.
 const (
 	PhasesAny    = "any"    // the stream: all of them may send at one instant
 	PhasesChosen = "chosen" // whoever sends them: they are spread evenly over the period

@@ -168,7 +168,7 @@ func ItemErrors(err error) []*ItemError {
 	return nil
 }
 
-// Error reports why a request has no answer: Code, Reason, and where they are
+// Error states why a request has no answer: Code, Reason, and where they are
 // known the Stage (module) at fault, the Budget and the time Elapsed.
 type Error = wire.Error
 

@@ -56,7 +56,7 @@ type Error struct {
 	Budget  time.Duration `json:"budget_ns,omitempty"`
 	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
 
-	// Starting reports that the gateway is not ready: it has not been told of all services
+	// Starting means that the gateway is not ready: it has not been told of all services
 	// yet, so that another may answer now and this one soon.
 	Starting bool `json:"starting,omitempty"`
 }

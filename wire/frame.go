@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// Frame reports that a request is a frame of a stream, as the sequence parameters of the Open Inference
+// Frame means that a request is a frame of a stream, as the sequence parameters of the Open Inference
 // Protocol do. The zero value is no frame.
 type Frame struct {
 	Stream string // its name, at most MaxStreamName long

@@ -33,7 +33,7 @@ func reverted(reason string) error {
 	return temporal.NewNonRetryableApplicationError("taken back: "+reason, activities.TypeReverted, nil)
 }
 
-// errInterrupted reports that a trial ended because something else was asked for.
+// errInterrupted means that a trial ended because something else was asked for.
 var errInterrupted = temporal.NewNonRetryableApplicationError("the trial ended before its time, because something else was asked for", activities.TypeReverted, nil)
 
 // try tries the latest spec first, where that is asked for. An error says why it must not

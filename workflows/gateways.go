@@ -96,7 +96,7 @@ func beginParts(ctx workflow.Context, all []gatewayQueue, summary string, limit 
 	return parts
 }
 
-// errNone reports that a change needs a gateway, and none is there.
+// errNone means that a change needs a gateway, and none is there.
 var errNone = temporal.NewNonRetryableApplicationError("workflows: no gateway has joined the fleet; start one with harpagon gateway", activities.TypeNotReady, nil)
 
 // partsEnded reports whether all gateways have done their parts.

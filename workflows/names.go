@@ -45,7 +45,7 @@ type ApplyRequest struct {
 	Plan *scheduler.Plan `json:",omitempty"`
 }
 
-// ExpectNone reports that nothing has been applied under the name before.
+// ExpectNone means that nothing has been applied under the name before.
 const ExpectNone = -1
 
 // RescaleRequest changes the rate that a pipeline is planned for.

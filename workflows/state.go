@@ -85,7 +85,7 @@ type State struct {
 	Handled   int                 // messages in this run
 }
 
-// Stop reports that a service is to stop running.
+// Stop means that a service is to stop running.
 type Stop string
 
 // The ways to stop.

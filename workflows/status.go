@@ -55,11 +55,11 @@ type Status struct {
 	Healed    []Pace `json:",omitempty"`
 	Disturbed string `json:",omitempty"`
 
-	// Unfit reports which batch sizes, and how many batches at a time, are not served because
+	// Unfit states which batch sizes, and how many batches at a time, are not served because
 	// they could not be measured: the device has no memory for them.
 	Unfit string `json:",omitempty"`
 
-	// Arrivals reports how requests come where that has long been other than declared,
+	// Arrivals states how requests come where that has long been other than declared,
 	// and Away at which rate where that has lately not been the one planned for.
 	Arrivals *autoscale.ArrivalsAdvice `json:",omitempty"`
 	Away     *autoscale.Advice         `json:",omitempty"`
@@ -67,7 +67,7 @@ type Status struct {
 	// Fanouts are modules of which more or fewer items of a request come than planned for.
 	Fanouts []autoscale.FanoutSeen `json:",omitempty"`
 
-	// Broken reports why too few requests have been in time for long; nil while enough are.
+	// Broken states why too few requests have been in time for long; nil while enough are.
 	Broken *autoscale.Broken `json:",omitempty"`
 
 	// Answered is which variants have answered how many requests, where modules have some.

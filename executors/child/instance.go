@@ -134,7 +134,7 @@ func (in *instance) Close() error {
 // the next.
 const maxHeld = 2
 
-// errFull reports that the child holds as many batches as it may.
+// errFull means that the child holds as many batches as it may.
 var errFull = errors.New("child: a batch is computed and another waits")
 
 // line is what a child holds, in the order in which it answers. Each batch has a

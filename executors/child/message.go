@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// kind reports what a message is.
+// kind states what a message is.
 type kind byte
 
 const (

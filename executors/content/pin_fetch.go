@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// Pinning reports what becomes of the files of a declaration that is applied.
+// Pinning states what becomes of the files of a declaration that is applied.
 type Pinning struct {
 	Store    Store // takes what it lacks; nil leaves files where they are, for workers that see the same folder
 	Fetch    Fetcher

@@ -314,7 +314,7 @@ func status(err error) int {
 	return http.StatusBadRequest
 }
 
-// missingError reports that the content of a file is nowhere to be had.
+// missingError means that the content of a file is nowhere to be had.
 type missingError struct {
 	File  pipelines.File
 	Tried []error // one for each place that was asked
@@ -342,7 +342,7 @@ func (e *missingError) Unwrap() error {
 	return nil
 }
 
-// mismatchError reports that something else was found than what was asked for.
+// mismatchError means that something else was found than what was asked for.
 type mismatchError struct {
 	Where     string
 	Want, Got string // digests
@@ -353,7 +353,7 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf("%s has other content: %s, and %s was applied", e.Where, pipelines.ShortDigest(e.Got), pipelines.ShortDigest(e.Want))
 }
 
-// fullError reports that a cache or store has no room.
+// fullError means that a cache or store has no room.
 type fullError struct {
 	Folder string
 	Need   int64 // bytes of what is to come; 0 where it is names alone

@@ -28,7 +28,7 @@ import (
 // CPU is the hardware name of a processor core.
 const CPU = "cpu"
 
-// Config reports what a host offers.
+// Config states what a host offers.
 type Config struct {
 	Host   string
 	Cores  int   // processor cores; 0 means all that the program may use, less than 0 means none
@@ -66,7 +66,7 @@ type GPU struct {
 	Temperature int     // degrees Celsius; or Unknown
 	Processes   []Process
 
-	// Divided reports that the GPU has been divided into instances (MIG), which
+	// Divided means that the GPU has been divided into instances (MIG), which
 	// are devices of their own, so that it cannot be used as a whole. Part says
 	// that this is such an instance, and of which GPU.
 	Divided bool

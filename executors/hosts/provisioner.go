@@ -33,7 +33,7 @@ type Provisioner struct {
 	Join     time.Duration // so long a host may take to be part of the fleet
 	Commands Commands
 
-	// External reports that somebody else makes and ends the hosts, by how many devices are
+	// External means that somebody else makes and ends the hosts, by how many devices are
 	// wanted (metric harpagon_devices_wanted): services ask for up to Max more, and nothing is
 	// done about it here.
 	External bool

@@ -105,7 +105,7 @@ func (d DataType) wire() string {
 	return ""
 }
 
-// Layout reports how the tensors of single requests lie in those of the network.
+// Layout states how the tensors of single requests lie in those of the network.
 type Layout struct {
 	Signature pipelines.Signature // for one request, with the inputs that are constant
 	In, Out   []int               // by input and output: the batch axis, or pipelines.NoBatchAxis

@@ -15,7 +15,7 @@ import (
 // variable is the environment variable that names the shared library.
 const variable = "ONNXRUNTIME_SHARED_LIBRARY_PATH"
 
-// Install reports how to get the library.
+// Install states how to get the library.
 const Install = "npm install --ignore-scripts onnxruntime-node@1.24.3, or set " + variable + " to libonnxruntime.so of another release"
 
 // The least version that the binding can use.
@@ -24,10 +24,10 @@ const (
 	leastMinor = 24
 )
 
-// ErrNotFound reports that there is no shared library of ONNX Runtime here.
+// ErrNotFound means that there is no shared library of ONNX Runtime here.
 var ErrNotFound = errors.New("onnxruntime: the shared library of ONNX Runtime was not found; get it with: " + Install)
 
-// LibraryError reports why a shared library cannot be used.
+// LibraryError states why a shared library cannot be used.
 type LibraryError struct {
 	Path   string
 	Reason string
@@ -217,7 +217,7 @@ const (
 	TensorRT Provider = "tensorrt"
 )
 
-// InstallGPU reports how to get a library that computes on GPUs.
+// InstallGPU states how to get a library that computes on GPUs.
 const InstallGPU = "take the onnxruntime-linux-x64-gpu archive of ONNX Runtime's releases with the CUDA and cuDNN that it names, and set " + variable + " to its libonnxruntime.so"
 
 // Providers lists them.

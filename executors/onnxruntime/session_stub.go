@@ -8,7 +8,7 @@ import (
 	"github.com/harpagon/harpagon/executors/onnx"
 )
 
-// errNoCgo reports that this program cannot run ONNX Runtime at all.
+// errNoCgo means that this program cannot run ONNX Runtime at all.
 var errNoCgo = errors.New("onnxruntime: this program was built without cgo, which ONNX Runtime needs; build it with CGO_ENABLED=1 and a C compiler")
 
 func supported() error { return errNoCgo }

@@ -230,7 +230,7 @@ func (in *Instance) place(g *region, items [][]wire.Tensor, like []int) (*wire.I
 	return q, p
 }
 
-// errNotPlaced reports that the batch is to travel.
+// errNotPlaced means that the batch is to travel.
 var errNotPlaced = errors.New("no shared memory")
 
 // askPlaced sends requests whose tensors lie in shared memory, and gives outputs that do not. What the

@@ -100,7 +100,7 @@ func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 	return t, nil
 }
 
-// ErrUnknown reports that a provider does not describe its functions.
+// ErrUnknown means that a provider does not describe its functions.
 var ErrUnknown = errors.New("invoke: the provider does not describe the function")
 
 // Describe asks the provider what the function takes and gives, for one

@@ -46,7 +46,7 @@ type Provisioner interface {
 	Describe(ctx context.Context, function string) ([]Described, error)
 }
 
-// ErrRefused reports that the provider will not do what it was asked.
+// ErrRefused means that the provider will not do what it was asked.
 var ErrRefused = errors.New("provision: the provider refuses")
 
 // pollEvery is how often a provider is asked whether what it began is ready.

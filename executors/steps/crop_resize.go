@@ -180,7 +180,7 @@ func line(low, high float64, n, size int) []tap {
 	return taps
 }
 
-// pixels reports how the elements of an image become numbers: each times gain.
+// pixels states how the elements of an image become numbers: each times gain.
 type pixels struct {
 	datatype string
 	gain     float32

@@ -42,7 +42,7 @@ func prepareNormalize(p *Parameters) (Step, error) {
 	}, nil
 }
 
-// normal reports how the three channels of a picture become a network's input:
+// normal states how the three channels of a picture become a network's input:
 // (pixel·gain - mean) / deviation, in the order that the network wants.
 type normal struct {
 	pixels

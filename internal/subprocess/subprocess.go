@@ -39,7 +39,7 @@ import (
 	"time"
 )
 
-// Command reports what is started.
+// Command states what is started.
 type Command struct {
 	Role   string        // what the program is to be
 	Args   []string      // program and arguments; empty: this program without arguments

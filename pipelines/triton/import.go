@@ -41,7 +41,7 @@ type Imported struct {
 	options  Options
 }
 
-// Served reports what becomes of a model.
+// Served states what becomes of a model.
 type Served struct {
 	Pipeline string `json:"pipeline"`
 	Module   string `json:"module"`

@@ -17,7 +17,7 @@ const (
 	assumed       = "Assumed"        // what the repository does not say
 )
 
-// counterpart reports what becomes of a field of a configuration.
+// counterpart states what becomes of a field of a configuration.
 type counterpart struct {
 	path    string // of the field and, behind a colon, the value that is meant; any other than false and 0 without it
 	summary string

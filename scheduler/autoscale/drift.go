@@ -326,7 +326,7 @@ func ahead(requests, variation float64) float64 {
 	return noise / 2 * math.Sqrt(math.Max(1, variation)/math.Max(1, requests))
 }
 
-// Gaps reports how unevenly the requests of a service came, apart from how many: slow
+// Gaps states how unevenly the requests of a service came, apart from how many: slow
 // changes of the rate count little.
 type Gaps struct {
 	Compared  int64   `json:"compared"`  // neighbouring stretches of requests that it rests on

@@ -137,11 +137,11 @@ type ModuleMeasures struct {
 
 	Executors []ExecutorMeasures `json:"executors,omitempty"`
 
-	// Durations reports how long batches took in their engines, by hardware and
+	// Durations states how long batches took in their engines, by hardware and
 	// size. Of pools nothing is said.
 	Durations []BatchDuration `json:"durations,omitempty"`
 
-	// Transfers reports how long batches were between gateway and executor and back, by the
+	// Transfers states how long batches were between gateway and executor and back, by the
 	// executor's host.
 	Transfers []HostTransfer `json:"transfers,omitempty"`
 }

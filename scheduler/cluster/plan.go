@@ -26,7 +26,7 @@ type Problem struct {
 	// bounds and what there is allow; 0 for as many as its declared rates need.
 	Wanted int
 
-	// Grows reports that more devices come when they are asked for: with fewer than it is to
+	// Grows means that more devices come when they are asked for: with fewer than it is to
 	// have the cluster serves with those that there are, and the plan states how many it lacks.
 	Grows bool
 }
@@ -78,7 +78,7 @@ type Plan struct {
 	Attainment float64 `json:"attainment"`   // of the pipeline that attains least at the declared rates
 	Work       float64 `json:"work"`         // seconds of devices a second at the batches that the budgets allow
 
-	// CutShort reports that the search was ended by its time limit or by who asked: fewer
+	// CutShort means that the search was ended by its time limit or by who asked: fewer
 	// devices may be enough, and these may bear more.
 	CutShort bool `json:"cut_short,omitempty"`
 

@@ -253,7 +253,7 @@ func relativeSquares(x, y []float64, f func(float64) float64) float64 {
 	return sum
 }
 
-// FitReport reports how far fitted coefficients are off what was measured.
+// FitReport states how far fitted coefficients are off what was measured.
 type FitReport struct {
 	Lines []FitLine `json:"lines"`
 }

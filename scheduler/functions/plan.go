@@ -21,7 +21,7 @@ const (
 	Infeasible Status = "infeasible" // no plan; Reason says why
 )
 
-// Plan reports which applications of a function share a batch, and what runs it.
+// Plan states which applications of a function share a batch, and what runs it.
 type Plan struct {
 	Function       string        `json:"function"`
 	Policy         string        `json:"policy"`

@@ -50,11 +50,11 @@ type Slot struct {
 
 	AtOnce int `json:",omitempty"` // batches that every Period releases; 0 is one
 
-	// Bursts reports that its batches need not come one Period apart: nobody who shares the
+	// Bursts means that its batches need not come one Period apart: nobody who shares the
 	// device can prove anything for single requests.
 	Bursts bool `json:",omitempty"`
 
-	// Rides reports that the executor runs beside another of its pipeline and does
+	// Rides means that the executor runs beside another of its pipeline and does
 	// not wait for the device's turn (see plan.Group).
 	Rides bool `json:",omitempty"`
 }
@@ -193,7 +193,7 @@ type Placement struct {
 	Slots []Slot // by module in the plan's order, then by group, host and device
 	Loads []Load // of every device of the request, in its order
 
-	// Proven reports that the devices run what the plan proves: groups together
+	// Proven means that the devices run what the plan proves: groups together
 	// that share a device, and nothing beside them that could make them late.
 	Proven bool
 }
@@ -205,7 +205,7 @@ type Load struct {
 	Memory int64   // bytes in use as far as known
 }
 
-// MisfitError reports which module does not fit onto the devices.
+// MisfitError states which module does not fit onto the devices.
 type MisfitError struct {
 	Module   string
 	Hardware string

@@ -22,7 +22,7 @@ type unit struct {
 	tasks []planning.Task
 	share float64
 
-	// alone reports that batches run side by side, where the profile knows nothing of what
+	// alone means that batches run side by side, where the profile knows nothing of what
 	// others do to them, or in bursts that leave nothing to count on: the device is for these
 	// executors only.
 	alone bool

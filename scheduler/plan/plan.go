@@ -30,7 +30,7 @@ const (
 	NoProof      = "none"          // capacity fits the mean rates, and nothing is promised
 )
 
-// Plan reports what runs for one pipeline.
+// Plan states what runs for one pipeline.
 type Plan struct {
 	Pipeline   string  `json:"pipeline"`
 	Policy     string  `json:"policy"`
@@ -65,7 +65,7 @@ type Plan struct {
 	// What that costs is part of HeadroomCost.
 	DurationQuantile float64 `json:"duration_quantile,omitempty"`
 
-	// SpreadLeftOut reports that a profile tells how durations vary, and no plan was found that
+	// SpreadLeftOut means that a profile tells how durations vary, and no plan was found that
 	// counts on it; this one is for batches that take what profiles state.
 	SpreadLeftOut bool `json:"spread_left_out,omitempty"`
 
@@ -77,7 +77,7 @@ type Plan struct {
 	Latency   time.Duration `json:"latency_ms"` // longest path of worst cases
 	SolveTime time.Duration `json:"solve_ms"`
 
-	// CutShort reports that the search was ended by its time limit or by who asked:
+	// CutShort means that the search was ended by its time limit or by who asked:
 	// elsewhere, or with more time, the same problem may have another plan.
 	CutShort bool `json:"cut_short,omitempty"`
 
@@ -171,7 +171,7 @@ type Group struct {
 	// are collected over time.
 	Items int `json:"items,omitempty"`
 
-	// Rides reports that the group is a processing step of microseconds that runs
+	// Rides means that the group is a processing step of microseconds that runs
 	// beside an executor of the pipeline, on a device that is there for that one:
 	// it costs nothing and does not wait for the device's turn. Machines is the
 	// share of the device that it uses.
@@ -185,7 +185,7 @@ type Device struct {
 	Share    float64 `json:"share"` // of its time that is used, 0..1
 	Tasks    []Task  `json:"groups"`
 
-	// InPhase reports that its groups are in time because it is known when each is released, one
+	// InPhase means that its groups are in time because it is known when each is released, one
 	// after the other: all are of one pipeline, and nothing starts before that.
 	InPhase bool `json:"in_phase,omitempty"`
 }

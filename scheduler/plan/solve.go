@@ -206,7 +206,7 @@ func (o Options) cutShort() bool { return o.ended != nil && *o.ended }
 // Stopped reports that the search must end with what it has.
 func (o Options) Stopped() bool { return o.until != nil && o.until() }
 
-// InfeasibleError reports why no plan keeps the objective.
+// InfeasibleError states why no plan keeps the objective.
 type InfeasibleError struct {
 	Pipeline string
 	Path     []string      // the path that needs too much; empty when Reason is about something else
@@ -214,7 +214,7 @@ type InfeasibleError struct {
 	SLO      time.Duration
 	Reason   string
 
-	// Unfinished reports that a search was ended before it found a plan: there may be one.
+	// Unfinished means that a search was ended before it found a plan: there may be one.
 	Unfinished bool
 }
 

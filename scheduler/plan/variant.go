@@ -17,7 +17,7 @@ type VariantCombination struct {
 	Accuracy float64           // of the pipeline
 }
 
-// VariantAim reports which combination is best.
+// VariantAim states which combination is best.
 type VariantAim int
 
 // The aims; see the package.

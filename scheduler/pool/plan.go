@@ -59,7 +59,7 @@ func makers() []maker {
 // what exact finds take long.
 func compared() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
 
-// Status reports how good a plan is known to be.
+// Status states how good a plan is known to be.
 type Status string
 
 // The statuses.

@@ -166,7 +166,7 @@ func runTrial(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64,
 	return r, nil
 }
 
-// TrialSearch reports what a sustained rate is and how closely to look for it.
+// TrialSearch states what a sustained rate is and how closely to look for it.
 type TrialSearch struct {
 	Attainment float64 // share of queries to serve within the SLO
 	Tolerance  float64 // relative width at which the search ends

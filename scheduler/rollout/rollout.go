@@ -127,7 +127,7 @@ func surelyBelow(t Tally, least float64) bool {
 	return float64(t.InTime) < n*least
 }
 
-// To reports which generation a request goes to.
+// To states which generation a request goes to.
 type To int
 
 // The generations.

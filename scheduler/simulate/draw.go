@@ -80,7 +80,7 @@ func DrawLatencies(average, longest time.Duration, n int) []time.Duration {
 	return list
 }
 
-// Spread reports how the items of a request with fan-out vary.
+// Spread states how the items of a request with fan-out vary.
 type Spread string
 
 // The ways to draw a fan-out that varies.
@@ -130,7 +130,7 @@ type Times struct {
 	Measured    []Percentile  // with straight lines between them, where there are any
 }
 
-// Percentile reports which share of the times, in percent, is at most Time.
+// Percentile states which share of the times, in percent, is at most Time.
 type Percentile struct {
 	Percent float64
 	Time    time.Duration

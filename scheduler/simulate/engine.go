@@ -117,7 +117,7 @@ type lane struct {
 	concurrency int32 // batches that the executor may run side by side
 }
 
-// itemState reports where an item is.
+// itemState states where an item is.
 type itemState uint8
 
 const (

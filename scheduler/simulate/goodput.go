@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Search reports what goodput is and how closely to look for it.
+// Search states what goodput is and how closely to look for it.
 type Search struct {
 	Attainment float64 // share of each pipeline's requests to be in time; 0.99 when 0
 	Tolerance  float64 // relative width at which the search ends; 0.005 when 0

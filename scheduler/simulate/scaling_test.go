@@ -37,7 +37,7 @@ func scaledRun(t *testing.T, devices int, span time.Duration, s Scaling, rate fu
 	return r
 }
 
-// workers reports how long a worker on the same machine takes until it serves.
+// workers states how long a worker on the same machine takes until it serves.
 const workers = 2 * time.Second
 
 // TestALoadThatDoublesIsCaught: within 60 s of the begin of a rise that takes 30 s all is served

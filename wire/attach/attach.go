@@ -126,12 +126,12 @@ type Batch struct {
 	Items  [][]wire.Tensor
 	Part   Part
 
-	// Apart reports that one of the requests may have cost an engine: each is computed by
+	// Apart means that one of the requests may have cost an engine: each is computed by
 	// itself, so that the others have their answers.
 	Apart bool
 }
 
-// Part reports that a Batch is one of so many Parts of a batch that a dispatcher of this
+// Part means that a Batch is one of so many Parts of a batch that a dispatcher of this
 // Epoch has started under that number. Parts is 0 where it is a batch of its own. One
 // without items has no Result.
 type Part struct {
@@ -143,10 +143,10 @@ type Part struct {
 // order of a dispatcher that has been replaced, are not computed any more.
 type Owner struct{ Epoch uint64 }
 
-// Skip reports that a part will not come, because its gateway is gone.
+// Skip means that a part will not come, because its gateway is gone.
 type Skip struct{ Part }
 
-// Done reports that a batch has ended, with whatever parts have come; Failed is the
+// Done means that a batch has ended, with whatever parts have come; Failed is the
 // number of items without an answer.
 type Done struct {
 	Epoch, Batch    uint64
@@ -169,7 +169,7 @@ type Result struct {
 	Waited  time.Duration // in the executor, for the device
 	Compute time.Duration // in the engine
 
-	// Away reports that the place in which the batch ran takes no other until the
+	// Away means that the place in which the batch ran takes no other until the
 	// executor says Ready, because its engine must be loaded again.
 	Away bool
 
@@ -182,10 +182,10 @@ type Result struct {
 	Behind int
 }
 
-// Ready reports that an engine is back.
+// Ready means that an engine is back.
 type Ready struct{}
 
-// Soon reports that a batch is about to end, and that the place in which it runs takes
+// Soon means that a batch is about to end, and that the place in which it runs takes
 // the next one already: it begins at once when that has ended.
 type Soon struct {
 	ID      uint64

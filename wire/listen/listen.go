@@ -119,7 +119,7 @@ func ServeEach(life context.Context, l net.Listener, serve func(net.Conn)) error
 	}
 }
 
-// BusyError reports that another program has the port.
+// BusyError means that another program has the port.
 type BusyError struct {
 	Address string // HOST:PORT, as it was asked for
 	Flag    string // by which people choose it, such as --http; empty where that is not known

@@ -71,7 +71,7 @@ type statuses struct {
 	grpc []uint32
 }
 
-// table reports how codes travel over HTTP and gRPC.
+// table states how codes travel over HTTP and gRPC.
 var table = []statuses{
 	{
 		wire.CodeInvalid,

@@ -28,7 +28,7 @@ const helloTime = 5 * time.Second
 // connection is given up.
 const maxBacklog = 64 << 20
 
-// peerError reports that the other side is not what the address should lead to.
+// peerError means that the other side is not what the address should lead to.
 type peerError struct {
 	Address string
 	Reason  string

@@ -24,11 +24,11 @@ type ConnOptions struct {
 	// connection is given up with errBehind; 0 bounds nothing.
 	Backlog int
 
-	// Corked reports that what is sent while several messages are handled that have come
+	// Corked means that what is sent while several messages are handled that have come
 	// together goes together, too.
 	Corked bool
 
-	// Held reports that nothing is written before Release.
+	// Held means that nothing is written before Release.
 	Held bool
 
 	// Reading is called time and again while a large frame is read, so that its sender can
@@ -36,7 +36,7 @@ type ConnOptions struct {
 	Reading func()
 }
 
-// errBehind reports that the other side has not read for too long.
+// errBehind means that the other side has not read for too long.
 var errBehind = errors.New("the other side does not keep up: too much waits for it")
 
 // AtLatest is when a frame goes that waits for another to go with.

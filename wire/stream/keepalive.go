@@ -15,7 +15,7 @@ const (
 	idleLooks = 8 // before it is asked while nothing is expected of it
 )
 
-// ErrSilent reports that the other side does not answer, although the connection stands.
+// ErrSilent means that the other side does not answer, although the connection stands.
 var ErrSilent = errors.New("keepalive: the other side is silent: it was stopped, or the network between is cut")
 
 // LiveConn is a connection that notes when anything has come over it.

@@ -39,7 +39,7 @@ import (
 // Status is a service at one moment; Describe prints it.
 type Status = workflows.Status
 
-// ErrNotFound reports that no such service runs.
+// ErrNotFound means that no such service runs.
 var ErrNotFound = errors.New("nothing of that name runs; harpagon status lists what does")
 
 // Options configures a Control.
@@ -297,7 +297,7 @@ func (c *Control) WaitServing(ctx context.Context, service string, generation in
 	}
 }
 
-// FailedError reports why a change was not carried out.
+// FailedError states why a change was not carried out.
 type FailedError struct {
 	Kind    scheduler.Kind
 	Service string

@@ -145,7 +145,7 @@ func (c *Control) hindrance() error {
 	return c.options.Hindrance()
 }
 
-// OldError reports that workflows of an older program run, from before there was
+// OldError means that workflows of an older program run, from before there was
 // one type for services of all kinds. This program cannot go on with them.
 type OldError struct {
 	IDs []string

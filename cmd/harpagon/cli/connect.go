@@ -129,7 +129,7 @@ func counted(ctx context.Context, commands *control.Control, own []string) (way 
 	return way, err
 }
 
-// temporalAt reports where the workflows are: at the server that the TEMPORAL_*
+// temporalAt states where the workflows are: at the server that the TEMPORAL_*
 // variables name, or at the one of the system on the state folder.
 type temporalAt struct {
 	Deps   *Deps
@@ -190,7 +190,7 @@ func (t *temporalAt) with(ctx context.Context, o system.Options, do func(*contro
 	return do(system.Control(c, o))
 }
 
-// gatewayAt reports where requests go: to gateways that are named, or to the one
+// gatewayAt states where requests go: to gateways that are named, or to the one
 // of the system on the state folder.
 type gatewayAt struct {
 	state     string

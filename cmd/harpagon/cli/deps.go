@@ -22,14 +22,14 @@ type Deps struct {
 	Environ        []string // as os.Environ gives it
 	Version        string
 
-	// Terminal reports that standard output and standard error are looked at by
+	// Terminal means that standard output and standard error are looked at by
 	// a person: findings are coloured and long work shows its progress.
 	Terminal bool
 
 	// Width is how many columns the terminal has; 0 means 100.
 	Width int
 
-	// Signatures reports what modules consume and produce. Nil leaves shapes
+	// Signatures states what modules consume and produce. Nil leaves shapes
 	// unchecked.
 	Signatures pipelines.SignatureFunc
 

@@ -22,7 +22,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// PlanOrigin reports what the plans of a file were made from, so that apply --plan can tell
+// PlanOrigin states what the plans of a file were made from, so that apply --plan can tell
 // whether they still hold.
 type PlanOrigin struct {
 	Version     string             `json:"version"` // of the program

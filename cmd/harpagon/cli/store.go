@@ -16,7 +16,7 @@ import (
 // storeVariable names the store where no flag does.
 const storeVariable = "HARPAGON_STORE"
 
-// fetchFlag reports how models at addresses are fetched.
+// fetchFlag states how models at addresses are fetched.
 type fetchFlag struct{ commands []string }
 
 // Register adds --fetch to a command.

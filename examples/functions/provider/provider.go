@@ -41,7 +41,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Pace reports how long a batch takes.
+// Pace states how long a batch takes.
 type Pace string
 
 // The paces.

@@ -30,7 +30,7 @@ const (
 	Height = 640
 )
 
-// Kind reports how hard a page is to read.
+// Kind states how hard a page is to read.
 type Kind string
 
 // The kinds.

@@ -40,7 +40,7 @@ const (
 	someLost = 3 // requests, before that tells something
 )
 
-// Reports reports when what was counted of a service is told: at a steady pace, and at once when
+// Reports states when what was counted of a service is told: at a steady pace, and at once when
 // requests begin to be lost. While they are, it is told again soon, after twice as long each
 // time.
 type Reports struct {

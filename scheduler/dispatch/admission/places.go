@@ -54,11 +54,11 @@ type Place struct {
 	Phase   Time // an instant at which it should send, and every period before and after
 }
 
-// movesEvery is how often a stream may go from one holder to another: two that bear the same name
+// movesEvery is how often a stream may go from one holder to another: two of the same name
 // must not send twice as much.
 const movesEvery = Time(time.Second)
 
-// Plan reports how many streams of which period there are places for. Where there are fewer than are
+// Plan sets how many streams of which period there are places for. Where there are fewer than are
 // open, those that opened last lose theirs; holders learn of other phases.
 func (p *Places) Plan(now Time, s pipelines.Stream, planned int) (all []Placed) {
 	period := s.Period()

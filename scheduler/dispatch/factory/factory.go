@@ -28,7 +28,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/flow"
 )
 
-// Spec reports which policy to make and from what. One of its fields is set. It is plain data and
+// Spec states which policy to make and from what. One of its fields is set. It is plain data and
 // survives JSON.
 type Spec struct {
 	TC       *tc.Options         `json:",omitempty"`
@@ -189,7 +189,7 @@ func Suits(k pipelines.Kind, name string) error {
 	return nil
 }
 
-// Module reports how the requests of one planned module are dispatched.
+// Module states how the requests of one planned module are dispatched.
 type Module struct {
 	Policy string // its name, with variants or without; empty means the default
 

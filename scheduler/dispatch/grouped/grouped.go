@@ -34,7 +34,7 @@ type Group struct {
 	Applications []Application
 }
 
-// Application reports how long the requests of one application wait.
+// Application states how long the requests of one application wait.
 type Application struct {
 	Class   int32         // that its requests have
 	Timeout time.Duration // the longest wait for the batch to fill

@@ -24,7 +24,7 @@ type Recording struct {
 	Stations []Station
 }
 
-// Head reports what a recording is of.
+// Head states what a recording is of.
 type Head struct {
 	Program string    // that recorded: its name and version
 	Written time.Time // when; zero for a simulation

@@ -265,7 +265,7 @@ func (p *policy) Describe() string {
 // longestTurn bounds the requests that an executor may get before the next group has its turn.
 const longestTurn = 1 << 20
 
-// cycle reports who gets the next request: the groups in their order, which is that of their
+// cycle states who gets the next request: the groups in their order, which is that of their
 // throughput-cost ratio, each for as many requests as its executors can do while the slowest
 // group runs one batch. What is left of a turn is added to the next (deficit round robin).
 type cycle struct {

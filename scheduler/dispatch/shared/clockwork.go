@@ -11,7 +11,7 @@ import (
 // (Clockwork's schedule-ahead): a batch is decided on as soon as less is left.
 const clockworkAhead = 10 * time.Millisecond
 
-// Sizes reports which of the possible batches of a model clockwork takes.
+// Sizes states which of the possible batches of a model clockwork takes.
 type Sizes uint8
 
 // The sizes.

@@ -2,7 +2,7 @@ package shared
 
 import "github.com/harpagon/harpagon/scheduler/dispatch"
 
-// Schedulable reports when deferred holds a batch to be ready.
+// Schedulable states when deferred holds a batch to be ready.
 type Schedulable uint8
 
 // The two readings of Symphony's rule, and the one it argues against.
@@ -19,7 +19,7 @@ const (
 	AtOnce
 )
 
-// DropRule reports which requests deferred gives up when not all can be served.
+// DropRule states which requests deferred gives up when not all can be served.
 type DropRule uint8
 
 // The drop rules.

@@ -37,7 +37,7 @@ type Options struct {
 	// Full. 0 means DefaultMaxQueue.
 	MaxQueue int
 
-	// Early reports when an idle executor may start what waits before its batch is
+	// Early states when an idle executor may start what waits before its batch is
 	// full or due, and before its virtual arrival.
 	Early EarlyStart
 
@@ -51,13 +51,13 @@ type Options struct {
 	// measured from then on.
 	Rate float64
 
-	// Shared reports that the driver arbitrates the devices that groups with a Deadline share:
+	// Shared means that the driver arbitrates the devices that groups with a Deadline share:
 	// it answers Ask and takes note of Need (see Arbiter). Without it the batches of such
 	// groups never start before they are due.
 	Shared bool
 }
 
-// EarlyStart reports when policy tc starts batches before they are full or due.
+// EarlyStart states when policy tc starts batches before they are full or due.
 type EarlyStart uint8
 
 const (

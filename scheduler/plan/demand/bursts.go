@@ -8,7 +8,7 @@ type Bursts struct {
 	Items int     // of one burst, at the most
 	Gap   float64 // from one burst to the next, at the least
 
-	// Any reports that the items of a burst need not come at one instant: they are of several sources,
+	// Any means that the items of a burst need not come at one instant: they are of several sources,
 	// each of which sends once a Gap, whenever it likes, and up to Jitter later. At most Items come
 	// at once, and in every Gap.
 	Any    bool

@@ -51,7 +51,7 @@ type bounding struct {
 	not  [][]int // numbers that are not enough by what batches wait for each other
 }
 
-// deviceCut reports that devices at these prices cost at least so much.
+// deviceCut means that devices at these prices cost at least so much.
 type deviceCut struct {
 	prices []float64 // by kind
 	least  float64

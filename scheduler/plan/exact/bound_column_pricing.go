@@ -221,7 +221,7 @@ type part struct {
 	slope    float64 // worth of all of the device
 }
 
-// load reports how long batches on a device are.
+// load states how long batches on a device are.
 type load struct {
 	kind, holder int // the module with the longest
 	curves       []*curve

@@ -130,7 +130,7 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 	return nil
 }
 
-// ProvisionOptions reports where a control role runs workflows and what it has made: which hosts,
+// ProvisionOptions states where a control role runs workflows and what it has made: which hosts,
 // and functions where.
 type ProvisionOptions struct {
 	Namespace    string             // of the client; empty means Temporal's default

@@ -59,7 +59,7 @@ type HostOptions struct {
 	// declaration names them, as they are when they are loaded.
 	Content *content.Cache
 
-	// Confine reports what declarations may have the host read, run and call.
+	// Confine states what declarations may have the host read, run and call.
 	Confine executors.Confinement
 
 	// Memory bounds what the steps of modules make, such as pictures; nil bounds nothing.

@@ -127,7 +127,7 @@ type Endpoints struct {
 	Namespace string `json:"namespace"`
 }
 
-// ErrNotRunning reports that no system runs on a state folder.
+// ErrNotRunning means that no system runs on a state folder.
 var ErrNotRunning = errors.New("harpagon: no system runs on this state folder; start one with harpagon up, or name its folder with --state")
 
 // Endpoints reads the addresses of the system that runs on the folder. The
