@@ -176,3 +176,17 @@ func (g *gate) send2(items ...[]wire.Tensor) *attach.Result {
 	g.send(items...)
 	return g.result()
 }
+
+// TestAnEndWhileADialFails: an ending is either final or has an error, whenever ctx ends.
+func TestAnEndWhileADialFails(t *testing.T) {
+	refused := errors.New("connection refused")
+	for range 20_000 {
+		ctx, cancel := context.WithCancel(context.Background())
+		e := &executor{host: &Host{Dial: func(context.Context, string) (attach.Stream, error) {
+			go cancel()
+			return nil, refused
+		}}}
+		end := e.serveStream(ctx, context.Background(), func() {}, "a")
+		require.NotEqual(t, end.final, end.err != nil)
+	}
+}

@@ -336,21 +336,17 @@ func (e *executor) serveStream(ctx, run context.Context, stop func(), address st
 	defer cut()
 	unlink := context.AfterFunc(ctx, cut)
 	stream, err := e.host.Dial(life, address)
-	if err != nil {
-		return ending{final: !unlink(), err: unlessDone(ctx, err)}
+	linked := unlink()
+	if err != nil && linked {
+		return ending{err: err}
 	}
-	if !unlink() {
+	if err != nil {
+		return ending{final: true} // ctx's own end is no failure of the gateway
+	}
+	if !linked {
 		_ = stream.Close()
 		return ending{final: true}
 	}
 	s := &session{executor: e, stream: e.assembly.Wrap(stream), stop: stop, turn: make(chan struct{}, 1)}
 	return s.serve(ctx, run)
-}
-
-// unlessDone hides the error that ctx's own end has caused.
-func unlessDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
