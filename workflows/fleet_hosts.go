@@ -38,7 +38,7 @@ func Host(ctx workflow.Context, in HostInput) error {
 
 const (
 	// answerWithin is how long a host may take to answer whether it is there.
-	answerWithin = 2 * time.Second
+	answerWithin = time.Second
 
 	// unanswered is why a host counts as lost that does not.
 	unanswered = "does not answer"

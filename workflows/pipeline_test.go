@@ -344,13 +344,6 @@ func TestAHostThatLeaves(t *testing.T) {
 		})
 		r.SignalWorkflow(SignalFleetChanged, FleetChange{Leaving: []string{name}})
 	}
-	hostsOf := func(s Status) map[string]bool {
-		all := map[string]bool{}
-		for _, e := range s.Executors {
-			all[e.Host] = true
-		}
-		return all
-	}
 	script(t, w, Settings{}, apply(20), func(r *rig) {
 		leaves(r, "one")
 	}, func(r *rig) {
@@ -380,6 +373,14 @@ func TestAHostThatLeaves(t *testing.T) {
 	})
 }
 
+func hostsOf(s Status) map[string]bool {
+	all := map[string]bool{}
+	for _, e := range s.Executors {
+		all[e.Host] = true
+	}
+	return all
+}
+
 func TestHostLost(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{}, apply(20), func(r *rig) {
@@ -392,6 +393,34 @@ func TestHostLost(t *testing.T) {
 		for _, e := range s.Executors {
 			assert.Equal(t, "two", e.Host)
 		}
+	})
+}
+
+// TestAHostThatComesBackGetsExecutorsAgain: with all of a module on the other host, that one's loss
+// would take all; and nothing moves when a host joins beside whose executors others are elsewhere.
+func TestAHostThatComesBackGetsExecutorsAgain(t *testing.T) {
+	w := newWorld(16)
+	both := []activities.HostInfo{host("one", 16), host("two", 16)}
+	joins := func(r *rig) {
+		w.change(func() { w.fleet.Version++; w.fleet.Hosts = both })
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Joined: []string{"one"}})
+	}
+	script(t, w, Settings{}, apply(500), func(r *rig) {
+		w.change(func() {
+			w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 16)}, Reserved: w.fleet.Reserved}
+		})
+		r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
+	}, func(r *rig) {
+		assert.Equal(t, map[string]bool{"two": true}, hostsOf(r.status()))
+		joins(r)
+	}, func(r *rig) {
+		s := r.status()
+		assert.Equal(t, 3, s.Serving, s.Describe())
+		assert.Contains(t, s.Cause, "host one has joined, and")
+		assert.Equal(t, map[string]bool{"one": true, "two": true}, hostsOf(s))
+		joins(r)
+	}, func(r *rig) {
+		assert.Equal(t, 3, r.status().Serving)
 	})
 }
 

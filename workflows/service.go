@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
 // service drives State.
@@ -221,7 +223,7 @@ func (s *service) hasLost() bool {
 // lost the fleet tells at once.
 const (
 	gatherTime      = 2 * time.Second
-	gatherHostsTime = 500 * time.Millisecond
+	gatherHostsTime = 100 * time.Millisecond
 )
 
 func (s *service) awaitFurtherLosses(ctx workflow.Context) {
@@ -318,6 +320,7 @@ func (s *service) fleetChanged(ctx workflow.Context, c FleetChange) {
 	switch {
 	case len(c.Joined) > 0:
 		s.hostsCame(ctx, "a host has joined")
+		s.spread(ctx, c.Joined)
 	case c.Offers:
 		s.hostsCame(ctx, "hosts can be made")
 	}
@@ -346,6 +349,25 @@ func (s *service) hostsCame(ctx workflow.Context, what string) {
 		s.tryAgain(ctx)
 	case s.Serving != nil && runsShort(s.Serving.Plan) && workflow.GetVersion(ctx, patchShort, workflow.DefaultVersion, 1) != workflow.DefaultVersion:
 		s.replan(what + ", and devices are lacking")
+	}
+}
+
+// patchSpread marks services that are placed once more when a host has joined, and executors of
+// a module are all on another.
+const patchSpread = "spread over hosts"
+
+// spread wants what serves placed once more where a module's executors are all on one host, and
+// another has joined: what was placed while a host was away may well be.
+func (s *service) spread(ctx workflow.Context, joined []string) {
+	if s.Serving == nil || s.Pending || s.Mend != "" || s.Failure != nil || s.Stop != "" || s.Stopping != "" {
+		return
+	}
+	for _, i := range placement.OnOneHost(s.Serving.Slots) {
+		on := s.Serving.Slots[i]
+		if !slices.Contains(joined, on.Host) && workflow.GetVersion(ctx, patchSpread, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+			s.replan(fmt.Sprintf("host %s has joined, and %s runs on %s alone", joined[0], on.Module, on.Host))
+			return
+		}
 	}
 }
 

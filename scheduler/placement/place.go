@@ -119,7 +119,7 @@ func (p *packing) device(s *Slot) int {
 // the first item that finds no device.
 func (p *packing) fill(r *Request, all []item, keep bool) *item {
 	var rest []item
-	taken := make([]bool, len(r.Actual))
+	taken := r.crowded()
 	for _, it := range all {
 		if i, at := -1, -1; keep {
 			if i, at = p.stays(r, it, taken); at >= 0 {
@@ -139,6 +139,37 @@ func (p *packing) fill(r *Request, all []item, keep bool) *item {
 		p.put(r, rest[i], at)
 	}
 	return nil
+}
+
+// crowded marks the running executors that are not to stay: one of each module that is OnOneHost,
+// where another host has a device that nothing uses.
+func (r *Request) crowded() []bool {
+	moves := make([]bool, len(r.Actual))
+	free := slices.DeleteFunc(slices.Clone(r.Devices), func(d Device) bool {
+		on := func(s Slot) bool { return s.place() == d.place() }
+		return slices.ContainsFunc(r.Actual, on) || slices.ContainsFunc(r.Reserved, on)
+	})
+	for _, first := range OnOneHost(r.Actual) {
+		s := &r.Actual[first]
+		at := slices.IndexFunc(free, func(d Device) bool { return d.Hardware == s.Hardware && d.Host != s.Host })
+		if at >= 0 && !r.Whole {
+			moves[first], free = true, slices.Delete(free, at, at+1)
+		}
+	}
+	return moves
+}
+
+// OnOneHost returns the first executor of each module that has several, all on one host: none of
+// them is left when that is lost. Modules whose executors ride do not count.
+func OnOneHost(slots []Slot) (first []int) {
+	for i, s := range slots {
+		same := func(o Slot) bool { return o.Pipeline == s.Pipeline && o.Module == s.Module }
+		elsewhere := func(o Slot) bool { return same(o) && o.Host != s.Host }
+		if !s.Rides && slices.IndexFunc(slots, same) == i && slices.ContainsFunc(slots[i+1:], same) && !slices.ContainsFunc(slots, elsewhere) {
+			first = append(first, i)
+		}
+	}
+	return first
 }
 
 // stays finds a running executor that can serve the item, and its device; one
@@ -199,13 +230,11 @@ func (p *packing) freer(items []item, at, other int) bool {
 	return p.onHost(items, at) < p.onHost(items, other)
 }
 
-// onHost counts the executors of the items' groups on the host of a device.
+// onHost counts the executors of the items' modules on the host of a device.
 func (p *packing) onHost(items []item, at int) (n int) {
-	for _, it := range items {
-		for _, other := range p.at[it.demand] {
-			if p.loads[other].Device.Host == p.loads[at].Device.Host {
-				n++
-			}
+	for i := range p.slots {
+		if p.slots[i].Host == p.loads[at].Device.Host && slices.ContainsFunc(items, func(it item) bool { return it.module == p.slots[i].Module }) {
+			n++
 		}
 	}
 	return n

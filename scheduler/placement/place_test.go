@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -297,5 +298,52 @@ func TestExecutorsOfAModuleAreSpreadOverHosts(t *testing.T) {
 		for module, on := range hosts {
 			require.Subset(t, on, []string{"one", "two"}, "%s, cost model %q", module, model)
 		}
+	}
+}
+
+// TestExecutorsOnOneHostAreSpreadAgain: what was placed while a host was away moves to it when it
+// is there, one executor of a module; and nothing moves where no device is free, or none is crowded.
+func TestExecutorsOnOneHostAreSpreadAgain(t *testing.T) {
+	of := func(host string, devices int) (all []Device) {
+		for i := range devices {
+			all = append(all, Device{Host: host, Name: fmt.Sprint("cpu/", i), Hardware: "cpu"})
+		}
+		return all
+	}
+	hosts := func(p Placement) map[string]int {
+		n := map[string]int{}
+		for _, s := range p.Slots {
+			n[s.Host]++
+		}
+		return n
+	}
+	for _, model := range []string{"", plan.CostWhole} {
+		r := Request{Plan: plan.Plan{Pipeline: "p", CostModel: model, Status: plan.Feasible}, Devices: of("one", 3)}
+		g := plan.Group{Machines: 3, Rate: 30}
+		g.Hardware, g.Batch, g.Concurrency, g.Duration, g.Period = "cpu", 1, 1, 70*time.Millisecond, 100*time.Millisecond
+		r.Plan.Modules = []plan.Module{{Name: "detect", Rate: 30, Groups: []plan.Group{g}}}
+		alone, err := Place(r)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"one": 3}, hosts(alone))
+
+		r.Actual = alone.Slots
+		r.Devices = slices.Concat(of("one", 3), of("two", 2))
+		both, err := Place(r)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"one": 2, "two": 1}, hosts(both), "cost model %q", model)
+		require.Len(t, Reconcile(both.Slots, alone.Slots).Start, 1)
+
+		r.Reserved = []Slot{
+			{Pipeline: "other", Host: "two", Device: "cpu/0", Hardware: "cpu", Share: 0.1},
+			{Pipeline: "other", Host: "two", Device: "cpu/1", Hardware: "cpu", Share: 0.1},
+		}
+		full, err := Place(r)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"one": 3}, hosts(full), "cost model %q", model)
+
+		r.Reserved, r.Actual = nil, both.Slots
+		again, err := Place(r)
+		require.NoError(t, err)
+		require.Empty(t, Reconcile(again.Slots, both.Slots).Start, "cost model %q", model)
 	}
 }

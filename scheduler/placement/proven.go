@@ -132,7 +132,7 @@ func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bo
 }
 
 func (p *packing) placeUnits(r *Request, units []unit, tasks [][]planning.Task, known []bool) bool {
-	taken := make([]bool, len(r.Actual))
+	taken := r.crowded()
 	for _, u := range units {
 		best, most, met := -1, -1, -1
 		for at := range p.loads {

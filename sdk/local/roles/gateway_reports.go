@@ -113,9 +113,6 @@ func (m *misses) look(ctx context.Context) {
 }
 
 const (
-	// returnWithin is how long executors may take to come again whose connections were cut.
-	returnWithin = 700 * time.Millisecond
-
 	// suspectEvery is how often at most the fleet is told of a host.
 	suspectEvery = 10 * time.Second
 )
@@ -138,7 +135,7 @@ func (d *suspicions) observer() gateway.Observer {
 		Attached: func(e gateway.ExecutorInfo) { d.count(e.Host, 1) },
 		Detached: func(e gateway.ExecutorInfo) {
 			if d.count(e.Host, -1) == 0 && e.Err != nil {
-				time.AfterFunc(returnWithin, func() { d.look(e.Host) })
+				d.lost(e.Host)
 			}
 		},
 	}
@@ -156,11 +153,12 @@ func (d *suspicions) count(host string, n int) int {
 	return left
 }
 
-// look reports a host to which none has come back.
-func (d *suspicions) look(host string) {
+// lost reports a host whose last executor has gone. It is asked at once: where only its
+// connections were cut, it answers.
+func (d *suspicions) lost(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.attached[host] > 0 || time.Since(d.told[host]) < suspectEvery {
+	if time.Since(d.told[host]) < suspectEvery {
 		return
 	}
 	now := time.Now()
