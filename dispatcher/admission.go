@@ -259,15 +259,15 @@ func (b *Batch) accountEnd(group int32, now, compute dispatch.Time) {
 	}
 	defer a.mu.Unlock()
 	b.each(func(number, module, n int) { a.control.Returned(number, module, n, b.At) })
-	for i, it := range b.Items {
-		number := it.Request.Generation.number
-		if took := compute / dispatch.Time(len(b.Items)); it.Request.left {
-			a.control.Spent(now, number, took, false)
+	if first := b.Items[0]; compute > 0 {
+		a.control.Learn(now, first.Request.Generation.number, int(first.Index), int(group), len(b.Items), compute, now-b.At)
+	}
+	took := compute / dispatch.Time(len(b.Items))
+	for _, it := range b.Items {
+		if it.Request.left {
+			a.control.Spent(now, it.Request.Generation.number, took, false)
 		} else {
 			it.Request.spent += took
-		}
-		if i == 0 && compute > 0 {
-			a.control.Learn(now, number, int(it.Index), int(group), len(b.Items), compute, now-b.At)
 		}
 	}
 }

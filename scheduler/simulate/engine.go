@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/harpagon/harpagon/pipelines/arrivals"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -304,14 +305,18 @@ func (d driver) Arbitrate(now Time, a *dispatch.Action) dispatch.Event {
 	return d.devices[l.device].arbiter.Decide(l.user, now, a)
 }
 
-// failDropped ends the requests whose items policies have dropped. That takes other
-// items out of other queues, where more may be dropped.
+// failDropped ends the requests whose items policies have dropped, in their order, as a
+// dispatcher does. That takes other items out of other queues, where more may be dropped: those
+// come next.
 func (e *engine) failDropped() {
 	e.failing = true
+	slices.Reverse(e.dropped)
 	for len(e.dropped) > 0 {
-		f := e.dropped[len(e.dropped)-1]
-		e.dropped = e.dropped[:len(e.dropped)-1]
+		last := len(e.dropped) - 1
+		f := e.dropped[last]
+		e.dropped = e.dropped[:last]
 		e.fail(f.item, f.reason)
+		slices.Reverse(e.dropped[last:])
 	}
 	e.failing = false
 }

@@ -263,7 +263,6 @@ func (e *engine) complete(i int32, spent Time) {
 	}
 	switch {
 	case it.abandoned:
-		e.countSpent(it.load, spent, false)
 		e.freeItem(i)
 	case it.request < 0:
 		e.answer(a, it.arrival, spent, it.stream, it.measured)
@@ -275,7 +274,6 @@ func (e *engine) complete(i int32, spent Time) {
 	default:
 		it.state = done
 		q := e.requests[it.request]
-		q.spent += spent
 		done := flow.Item{Node: it.node, Frame: it.frame}
 		load, node, stream, number := it.load, it.node, q.stream, q.number
 		e.launch(it.request, q.Complete(done, e.ready[:0]))

@@ -269,10 +269,20 @@ func (e *engine) countWaiting(it *item, n int) {
 
 // batchEnded notes that a batch has come back, or was lost where its time is zero.
 func (e *engine) batchEnded(items []int32, group int, sent, took, all Time) {
-	if e.admission == nil || len(items) == 0 {
+	if len(items) == 0 {
 		return
 	}
-	first := &e.items[items[0]]
-	e.admission.Returned(e.loads[first.load].number, int(first.node), len(items), sent)
-	e.admission.Learn(e.now, e.loads[first.load].number, int(first.node), group, len(items), took, all)
+	if first := &e.items[items[0]]; e.admission != nil {
+		e.admission.Returned(e.loads[first.load].number, int(first.node), len(items), sent)
+		e.admission.Learn(e.now, e.loads[first.load].number, int(first.node), group, len(items), took, all)
+	}
+	each := took / Time(len(items))
+	for _, i := range items {
+		switch it := &e.items[i]; {
+		case it.abandoned:
+			e.countSpent(it.load, each, false)
+		case it.request >= 0:
+			e.requests[it.request].spent += each
+		}
+	}
 }
