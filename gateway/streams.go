@@ -138,12 +138,12 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = g.now()
-	switch {
+	switch ended := ctx.Err(); {
 	case dropped:
-	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case ended != nil && !errors.Is(ended, context.DeadlineExceeded):
 		s.of.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
-	case ctx.Err() != nil || f.deadline != 0 && now >= f.deadline:
+	case ended != nil || f.deadline != 0 && now >= f.deadline:
 		s.of.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
 	case s.of.Release(now, f.rules, e.stream, frame):

@@ -216,6 +216,7 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) err
 	var broken *unreachableError
 	var answer *wire.Error
 	switch {
+	case err == nil: // whatever has been found meanwhile
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(context.Cause(attempt), errSilent):

@@ -303,9 +303,8 @@ func (d Dialer) Loop(ctx context.Context) (gateway, executor Stream, err error) 
 	select {
 	case gateway = <-accepted:
 		return gateway, executor, nil
-	case err := <-failed:
-		return nil, nil, err
+	case err = <-failed: // nil where ctx has ended
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
 	}
+	return nil, nil, cmp.Or(err, ctx.Err())
 }

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"context"
 	"net"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/activities"
 	"github.com/harpagon/harpagon/gateway"
 	"github.com/harpagon/harpagon/gateway/httpapi"
 	"github.com/harpagon/harpagon/sdk"
@@ -68,6 +70,25 @@ func TestAGatewayFollowsADispatcherOverTCP(t *testing.T) {
 	require.Eventually(t, func() bool { return g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
 	d.Stop()
 	require.Eventually(t, func() bool { return !g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
+}
+
+// TestAGatewayThatStopsFollowsNobodyNew: what the fleet tells it meanwhile adds to nothing that is
+// waited for.
+func TestAGatewayThatStopsFollowsNobodyNew(t *testing.T) {
+	life, quit := context.WithCancel(t.Context())
+	f := &followers{life: life, tell: func(string) {}}
+	f.use(activities.DispatchersInput{Version: 1, Dispatchers: []activities.Member{{Address: "127.0.0.1:1"}}})
+	quit()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		f.use(activities.DispatchersInput{Version: 2, Dispatchers: []activities.Member{{Address: "127.0.0.1:2"}}})
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		assert.NotContains(t, f.joined, "127.0.0.1:2")
+	}()
+	f.wait()
+	<-told
 }
 
 func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {

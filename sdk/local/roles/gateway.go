@@ -316,7 +316,7 @@ func (r *Gateway) close() {
 	_ = r.Gateway.Close()
 	r.servers.Wait()
 	if r.followers != nil {
-		r.followers.running.Wait()
+		r.followers.wait()
 	}
 	r.streams.Wait()
 	r.written.Close()

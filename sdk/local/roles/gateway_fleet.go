@@ -162,8 +162,19 @@ func (f *followers) add(address string) {
 	f.want(address)
 }
 
+// wait returns when nobody is followed any more, once life has ended.
+func (f *followers) wait() {
+	f.mu.Lock()
+	f.wanted = nil // the fleet may still tell of others
+	f.mu.Unlock()
+	f.running.Wait()
+}
+
 // want has an address followed. The lock is held.
 func (f *followers) want(address string) {
+	if f.life.Err() != nil {
+		return
+	}
 	f.wanted = append(f.wanted, address)
 	if !slices.Contains(f.joined, address) {
 		f.joined = append(f.joined, address)

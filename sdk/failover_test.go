@@ -1,0 +1,24 @@
+package sdk
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnAnswerCountsWhoeverIsSilent: what a gateway has answered is no reason to ask another,
+// though it was found to be silent just then.
+func TestAnAnswerCountsWhoeverIsSilent(t *testing.T) {
+	p := newPeer(nil)
+	require.NoError(t, p.ask(t.Context(), func(context.Context, Connection) error {
+		p.fall()
+		return nil
+	}))
+	require.True(t, p.up(), "it lives")
+	silent := p.ask(t.Context(), func(ctx context.Context, _ Connection) error {
+		p.fall()
+		return ctx.Err()
+	})
+	require.ErrorIs(t, silent, errUnreachable)
+}
