@@ -197,13 +197,13 @@ func (s *service) disturbed() string {
 			return "executor " + r.Slot.Executor + " ended: " + why
 		}
 		if slices.Contains(s.Lost, r.Slot.Host) {
-			return "host " + r.Slot.Host + " was lost"
+			return s.gone(r.Slot.Host)
 		}
 		if slices.Contains(s.Leaving, r.Slot.Host) {
 			return "host " + r.Slot.Host + " is about to leave"
 		}
 	}
-	s.Ended, s.Lost, s.Leaving = map[string]string{}, nil, nil // of none of them
+	s.Ended, s.Lost, s.Stopped, s.Leaving = map[string]string{}, nil, nil, nil // of none of them
 	if s.Astray != "" {
 		return s.Astray
 	}

@@ -327,6 +327,9 @@ func (f *fleet) lost(l hostLost) {
 		f.starts = append(f.starts, l.Name)
 	default:
 		f.remove(l.Name)
+		if l.Reason == left {
+			f.changes.Stopped = append(f.changes.Stopped, l.Name)
+		}
 	}
 }
 
@@ -457,6 +460,7 @@ const (
 type FleetChange struct {
 	Joined  []string
 	Lost    []string
+	Stopped []string `json:",omitempty"` // those of Lost that somebody has stopped
 	Leaving []string `json:",omitempty"` // that are about to go
 
 	Restarted []string `json:",omitempty"` // those of Joined whose process is another than before

@@ -174,7 +174,7 @@ func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, w
 		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: 5 * time.Second},
 		Summary:                "hold " + what,
 	})
-	why := "left"
+	why := left
 	workflow.NewSelector(ctx).AddFuture(workflow.ExecuteActivity(ctx, activity, arg), func(end workflow.Future) {
 		if err := end.Get(ctx, nil); err != nil {
 			why = activities.Reason(err)
@@ -190,8 +190,12 @@ func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, w
 // it offers. The fleet's own goes on in another run where it is cancelled, and begins with what
 // the last one knew where it was terminated (activities.EnsureFleet).
 
-// cancelled is why a workflow that holds a host or a member has ended that was cancelled.
-const cancelled = "cancelled"
+// Why a workflow that holds a host or a member has ended: it was cancelled, or the process has
+// stopped in good order.
+const (
+	cancelled = "cancelled"
+	left      = "left"
+)
 
 // receiveUnheld takes what control roles say of workflows that are not there.
 func (f *fleet) receiveUnheld(ctx workflow.Context) {

@@ -98,7 +98,7 @@ func TestFleet(t *testing.T) {
 		require.NoError(t, joined.err)
 		assert.Equal(t, 2, len(joined.view.Devices()))
 		assert.Equal(t, 1, r.started)
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] [] false [] [] false false}"}, r.told)
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[one] [] [] [] [] false [] [] false false}"}, r.told)
 		reserved = r.update(activities.FleetReserve, activities.Reservation{Service: "pipeline/traffic", Version: joined.view.Version, Slots: slots})
 		late = r.update(activities.FleetReserve, activities.Reservation{Service: "pool/other", Version: joined.view.Version, Slots: slots})
 	})
@@ -121,7 +121,7 @@ func TestFleet(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "silent"})
 	})
 	at(6, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] [] false [] [] false false}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [one] [] [] [] false [] [] false false}", r.told[len(r.told)-1])
 		r.update(activities.FleetWatch, "pool/other")
 	})
 	at(7, func() {
@@ -226,7 +226,7 @@ func TestAFleetsHostThatLeaves(t *testing.T) {
 		r.update(activities.FleetLeave, "unknown")
 	})
 	at(3, func() {
-		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [one] [] false [] [] false false}", r.told[len(r.told)-1])
+		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [] [one] [] false [] [] false false}", r.told[len(r.told)-1])
 		before = len(r.told)
 		assert.Equal(t, first.view.Version, again.view.Version, "it has said so already")
 		assert.Equal(t, []string{"one"}, first.view.Leaving())
@@ -243,7 +243,7 @@ func TestAFleetsHostThatLeaves(t *testing.T) {
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "one", Incarnation: 99, Reason: "left"})
 	})
 	at(5, func() {
-		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [] [] false [] [] false false}"}, r.told[before:])
+		assert.Equal(t, []string{"pipeline/traffic fleet-changed {[] [one] [one] [] [] false [] [] false false}"}, r.told[before:])
 		back = r.update(activities.FleetJoin, fleetHost("one", 1))
 	})
 	at(6, func() {
@@ -268,7 +268,7 @@ func TestFleetTellsOfRestarts(t *testing.T) {
 	at(2, join("first"))
 	at(3, join("second"))
 	at(4, func() {
-		const joined = "pipeline/traffic fleet-changed {[one] [] [] %s false [] [] false false}"
+		const joined = "pipeline/traffic fleet-changed {[one] [] [] [] %s false [] [] false false}"
 		assert.Equal(t, []string{fmt.Sprintf(joined, "[]"), fmt.Sprintf(joined, "[]"), fmt.Sprintf(joined, "[one]")}, r.told)
 		r.SetContinueAsNewSuggested(true)
 		r.SignalWorkflow(signalHostLost, hostLost{Name: "unknown"})

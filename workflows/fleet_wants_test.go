@@ -35,7 +35,7 @@ func TestWants(t *testing.T) {
 		assert.Equal(t, []scheduler.Offer{{Hardware: "cpu", Devices: 2, Hosts: 5}}, first.view.Offers())
 		assert.ErrorContains(t, second.err, "another control role provisions cpu")
 		assert.ErrorContains(t, bad.err, "must offer hosts")
-		assert.Equal(t, []string{"pipeline/a fleet-changed {[] [] [] [] false [] [] true false}"}, r.told)
+		assert.Equal(t, []string{"pipeline/a fleet-changed {[] [] [] [] [] false [] [] true false}"}, r.told)
 		ask("pipeline/a", first.view.Version, 2)
 		ask("pipeline/b", first.view.Version, 1)
 	})

@@ -382,18 +382,23 @@ func hostsOf(s Status) map[string]bool {
 }
 
 func TestHostLost(t *testing.T) {
-	w := newWorld(4)
-	script(t, w, Settings{}, apply(20), func(r *rig) {
-		w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
-		r.SignalWorkflow(SignalFleetChanged, FleetChange{Lost: []string{"one"}})
-	}, func(r *rig) {
-		s := r.status()
-		assert.Equal(t, 2, s.Serving)
-		assert.Equal(t, "host one was lost", s.Cause)
-		for _, e := range s.Executors {
-			assert.Equal(t, "two", e.Host)
-		}
-	})
+	for why, change := range map[string]FleetChange{
+		"host one was lost":    {Lost: []string{"one"}},
+		"host one was stopped": {Lost: []string{"one"}, Stopped: []string{"one"}},
+	} {
+		w := newWorld(4)
+		script(t, w, Settings{}, apply(20), func(r *rig) {
+			w.fleet = activities.FleetView{Version: 2, Hosts: []activities.HostInfo{host("two", 4)}, Reserved: w.fleet.Reserved}
+			r.SignalWorkflow(SignalFleetChanged, change)
+		}, func(r *rig) {
+			s := r.status()
+			assert.Equal(t, 2, s.Serving)
+			assert.Equal(t, why, s.Cause)
+			for _, e := range s.Executors {
+				assert.Equal(t, "two", e.Host)
+			}
+		})
+	}
 }
 
 // TestAHostThatComesBackGetsExecutorsAgain: with all of a module on the other host, that one's loss

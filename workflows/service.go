@@ -180,13 +180,13 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 		case ended:
 			cause = cmp.Or(cause, "executor "+r.Slot.Executor+" ended: "+why)
 		case slices.Contains(s.Lost, r.Slot.Host):
-			cause = cmp.Or(cause, "host "+r.Slot.Host+" was lost")
+			cause = cmp.Or(cause, s.gone(r.Slot.Host))
 			stranded = append(stranded, r)
 		default:
 			left = append(left, r)
 		}
 	}
-	s.Lost, s.Ended = nil, map[string]string{}
+	s.Lost, s.Stopped, s.Ended = nil, nil, map[string]string{}
 	if len(left) == len(s.Running) {
 		return false
 	}
@@ -194,6 +194,14 @@ func (s *service) removeLost(ctx workflow.Context) bool {
 	s.again(ctx, cause)
 	cancelExecutors(ctx, stranded)
 	return true
+}
+
+// gone reports what became of a host that has gone.
+func (s *service) gone(host string) string {
+	if slices.Contains(s.Stopped, host) {
+		return "host " + host + " was stopped"
+	}
+	return "host " + host + " was lost"
 }
 
 // moveAway wants another plan when something runs on a host that is about to leave. What
@@ -314,7 +322,7 @@ func (s *service) fleetChanged(ctx workflow.Context, c FleetChange) {
 	if c.Anew {
 		s.Met, s.Astray = false, cmp.Or(s.Astray, anew)
 	}
-	s.Lost = append(s.Lost, c.Lost...)
+	s.Lost, s.Stopped = append(s.Lost, c.Lost...), append(s.Stopped, c.Stopped...)
 	s.Leaving = append(s.Leaving, c.Leaving...)
 	s.Joined = s.Joined || len(c.Joined) > 0 || c.Offers
 	switch {

@@ -57,6 +57,7 @@ type State struct {
 
 	Ended     map[string]string // executor workflows that ended, and why
 	Lost      []string          // hosts that went
+	Stopped   []string          `json:",omitempty"` // those of them that somebody has stopped
 	Leaving   []string          `json:",omitempty"` // hosts that are about to
 	Joined    bool              // a host has come since the last change began
 	Reinstall bool              // the gateway has started again
