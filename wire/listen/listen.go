@@ -139,22 +139,24 @@ func (e *BusyError) Error() string {
 // Unwrap gives the system's error.
 func (e *BusyError) Unwrap() error { return e.Err }
 
-// Free reports which of the addresses another program has, before anything is started that
-// takes a while. What else may be wrong is told when they are opened; empty ones are left out.
+// Free reports which of the addresses other programs have, before anything is started that
+// takes a while: a BusyError of each, joined. What else may be wrong is told when they are opened;
+// empty ones are left out.
 func Free(addresses ...string) error {
+	var busy []error
 	for _, address := range addresses {
 		if address == "" {
 			continue
 		}
 		l, err := net.Listen("tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return &BusyError{Address: address, Err: err}
+			busy = append(busy, &BusyError{Address: address, Err: err})
 		}
 		if err == nil {
 			_ = l.Close()
 		}
 	}
-	return nil
+	return errors.Join(busy...)
 }
 
 // Reserve finds a port for a server that opens its ports itself, by their numbers: "HOST:PORT",

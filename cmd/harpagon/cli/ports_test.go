@@ -48,3 +48,28 @@ func TestABusyPortIsNamedWithItsFlag(t *testing.T) {
 		assert.Contains(t, got.stderr, "choose another with "+c.flag+" ", "%s %s", c.command, c.flag)
 	}
 }
+
+// TestAllBusyPortsAreNamedAtOnce: nobody has to start a command again and again to hear of each.
+func TestAllBusyPortsAreNamedAtOnce(t *testing.T) {
+	for command, flags := range map[string][]string{"up": {"--http", "--grpc", "--ui"}, "gateway": {"--http", "--attach"}} {
+		args := []string{command, "--grpc", "127.0.0.1:0"}
+		if command == "up" {
+			args = append(args, "--state", filepath.Join(t.TempDir(), "state"))
+		}
+		for _, flag := range flags {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer l.Close()
+			args = append(args, flag, l.Addr().String())
+		}
+		d := Deps{Start: system.Start, Temporal: noTemporal}
+		if command != "up" {
+			d.Environ = []string{"TEMPORAL_ADDRESS=127.0.0.1:1"}
+		}
+		got := runWith(t, d, args...)
+		assert.Equal(t, ExitError, got.code)
+		for _, flag := range flags {
+			assert.Contains(t, got.stderr, "choose another with "+flag+" ", command)
+		}
+	}
+}

@@ -160,24 +160,30 @@ func physical() int64 {
 // for a port, because it goes by another, comes last.
 var portFlags = []string{"http", "grpc", "ui", "addr", "attach", "store-listen", "metrics", "listen"}
 
-// checkPorts reports which flag of a command names a port that another program has, before
+// checkPorts reports which flags of a command name ports that other programs have, before
 // anything is started.
 func checkPorts(c *cobra.Command) error {
+	var addresses []string
 	for _, name := range portFlags {
 		if f := c.Flags().Lookup(name); f != nil {
-			if err := listen.Free(f.Value.String()); err != nil {
-				return namePort(c, err)
-			}
+			addresses = append(addresses, f.Value.String())
 		}
 	}
-	return nil
+	return namePort(c, listen.Free(addresses...))
 }
 
-// namePort gives an error about a port the flag of the command that chooses it.
+// namePort gives each error about a port the flag of the command that chooses it.
 func namePort(c *cobra.Command, err error) error {
 	var busy *listen.BusyError
 	if !errors.As(err, &busy) || busy.Flag != "" {
 		return err
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, one := range joined.Unwrap() {
+			all = append(all, namePort(c, one))
+		}
+		return errors.Join(all...)
 	}
 	named := *busy
 	for _, name := range portFlags {
