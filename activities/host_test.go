@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/harpagon/harpagon/executors"
 	"github.com/harpagon/harpagon/executors/devices"
@@ -95,6 +96,21 @@ func input() ProfileInput {
 	return ProfileInput{
 		Pipeline: pipelines.Pipeline{Name: "p", Modules: []pipelines.Module{{Name: "m", Fanout: 1, Batches: []int{1, 2, 4}}}},
 		Module:   "m", Hardware: "cpu", Device: "cpu/0",
+	}
+}
+
+// TestHeartbeatsTellWhatIsKept while it is being loaded, as the race detector sees.
+func TestHeartbeatsTellWhatIsKept(t *testing.T) {
+	h := &Host{Name: "one", Executors: &fake{}, Store: ProfileStore{Dir: t.TempDir()}, Machine: "a"}
+	for range 20 {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestWorkflowEnvironment()
+		env.RegisterActivity(h.ProfileModule)
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Hour, HeartbeatTimeout: time.Minute})
+			return workflow.ExecuteActivity(ctx, h.ProfileModule, input()).Get(ctx, nil)
+		})
+		require.NoError(t, env.GetWorkflowError())
 	}
 }
 

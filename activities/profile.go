@@ -31,7 +31,8 @@ import (
 func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResult, error) {
 	began := time.Now()
 	result := ProfileResult{Module: in.Module}
-	so := latest{measured: resumed(ctx)}
+	measured := resumed(ctx)
+	so := latest{measured: measured}
 	stop := beat(ctx, so.get) // the files of models may have far to come
 	defer stop()
 	task := executors.NewMeasureTask(in.Pipeline, in.Module, in.Hardware, in.Device, h.Signatures)
@@ -49,10 +50,11 @@ func (h *Host) ProfileModule(ctx context.Context, in ProfileInput) (ProfileResul
 		if err != nil {
 			return result, err
 		}
-		so.measured.Points = merge(known, so.measured.Points)
+		measured.Points = merge(known, measured.Points)
+		so.set(measured)
 	}
-	missing := len(task.Missing(so.measured.Points))
-	points, err := h.Executors.Measure(ctx, task, so.measured, func(m executors.Measured) {
+	missing := len(task.Missing(measured.Points))
+	points, err := h.Executors.Measure(ctx, task, measured, func(m executors.Measured) {
 		so.set(m)
 		activity.RecordHeartbeat(ctx, m)
 	})

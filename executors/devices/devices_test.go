@@ -2,13 +2,13 @@ package devices
 
 import (
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
@@ -38,7 +38,7 @@ func TestLocal(t *testing.T) {
 func TestLocalDefaults(t *testing.T) {
 	got, err := Local(Config{})
 	require.NoError(t, err)
-	require.Len(t, got, runtime.GOMAXPROCS(0))
+	require.Len(t, got, osutil.Cores())
 	require.Zero(t, got[0].Memory)
 	got, err = Local(Config{Cores: -1, Memory: 5})
 	require.NoError(t, err)
