@@ -67,7 +67,9 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
 		return nil, err
 	case err != nil:
-		g.refuse(ctx, p, gr, nil, q, arrival, err)
+		if g.refuse(ctx, p, gr, nil, q, arrival, err); err.Code != wire.CodeCanceled {
+			p.streams.count(in.stream, false)
+		}
 		return nil, err
 	}
 	if in.turn != nil {
@@ -82,10 +84,13 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		}
 	}
 	answer, failed := g.tryOrInfer(ctx, p, "", q, arrival)
-	if failed == nil {
-		if answer.Shift = in.shift; deadline == 0 || g.now() <= deadline {
-			p.streams.answer(in.stream)
-		}
+	var e *wire.Error
+	switch {
+	case failed == nil:
+		answer.Shift = in.shift
+		p.streams.count(in.stream, deadline == 0 || g.now() <= deadline)
+	case !errors.As(failed, &e) || e.Code != wire.CodeCanceled && !gr.mistaken(e):
+		p.streams.count(in.stream, false)
 	}
 	return answer, failed
 }
@@ -338,6 +343,9 @@ func (g *Gateway) refuse(ctx context.Context, p *pipeline, gr *deployed, app *ap
 		end = Refused
 		p.stats.Arrive(g.now(), arrival)
 	}
+	if err.Code == wire.CodeCanceled {
+		end = Cancelled
+	}
 	g.refuseAs(ctx, p, gr, app, q, arrival, err, end)
 }
 
@@ -366,7 +374,7 @@ func outcome(r *Request, err *wire.Error) Outcome {
 	}
 	switch err.Code {
 	case wire.CodeInvalid:
-		if n := r.Graph.Node(err.Stage); n == nil || n.TakesRequestInput() {
+		if r.Graph.mistaken(err) {
 			return Invalid
 		}
 	case wire.CodeDeadline, wire.CodeOverloaded:
@@ -375,6 +383,13 @@ func outcome(r *Request, err *wire.Error) Outcome {
 		return Cancelled
 	}
 	return Failed
+}
+
+// mistaken reports whether a request was wrong in itself: what a module refuses that others feed is
+// the pipeline's own.
+func (gr *Graph) mistaken(err *wire.Error) bool {
+	n := gr.Node(err.Stage)
+	return err.Code == wire.CodeInvalid && (n == nil || n.TakesRequestInput())
 }
 
 // response gathers the outputs that the caller wants.

@@ -376,11 +376,11 @@ func tooFast(r *admission.StreamRules) *wire.Error {
 	return wire.Errorf(wire.CodeOverloaded, "", "its stream sends more than the %g frames a second that are planned for; this frame was dropped (stale = %q)", r.Rate, cmp.Or(r.Stale, pipelines.Stales()[0]))
 }
 
-// answer counts a frame that was answered in time.
-func (s *streams) answer(name string) {
+// count counts a frame that has come to its end, as the attainment of the service does.
+func (s *streams) count(name string, inTime bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of.Answer(name)
+	s.of.Count(name, inTime)
 }
 
 // lines are those streams that attain least.

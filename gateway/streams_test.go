@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -102,7 +103,11 @@ func TestAStreamThatSendsTooMuchHurtsItself(t *testing.T) {
 				assert.Equal(t, want, inTime["fast"])
 				assert.Equal(t, 40-want, dropped["fast"])
 				shares, _ := g.Streams("p")
-				assert.Equal(t, "fast", shares.WorstName)
+				assert.InDelta(t, 1, shares.Worst, 0, "of the frames within the rate all were in time")
+				assert.EqualValues(t, 40-want, shares.TooFast)
+				for _, line := range g.StreamLines("p", 2) {
+					assert.Equal(t, line.Name == "fast", line.TooFast > 0, line.Name)
+				}
 			})
 		})
 	}
@@ -232,8 +237,52 @@ func TestStreamsThatGoWrong(t *testing.T) {
 		assert.GreaterOrEqual(t, answered[0]+answered[1], 18)
 		shares, _ := g.Streams("p")
 		assert.Equal(t, 2, shares.Open)
-		assert.Equal(t, "twice", shares.WorstName)
+		assert.EqualValues(t, 40-answered[0]-answered[1], shares.TooFast)
 	})
+}
+
+// What the streams attain together is what the service attains, whatever becomes of their frames: they are
+// in time, late, dropped, come too fast, are wrong in themselves, or nobody waits for them.
+func TestStreamsAttainWhatTheServiceDoes(t *testing.T) {
+	for seed := range uint64(20) {
+		p := single(50 * ms)
+		p.Stream = pipelines.Stream{Rate: 10, Count: 3, Jitter: 20 * ms}
+		p.Rate = p.Stream.Total()
+		m := spec{kind: addOne, batch: 1, duration: time.Duration(15+seed) * ms}
+		filmedBy(t, p, m, func(g *Gateway, _ map[string]*worker) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			var group sync.WaitGroup
+			for _, name := range []string{"a", "b", "c"} {
+				for range 30 {
+					inputs, patience := vector(1, 2), time.Minute
+					switch rng.IntN(10) {
+					case 0:
+						inputs[0].Tensor = wire.FromFloat32(make([]float32, 3), 3)
+					case 1:
+						patience = 12 * ms // it gives up while a batch of one runs
+					}
+					at := time.Duration(rng.IntN(4000)) * ms
+					group.Go(func() {
+						time.Sleep(at)
+						ctx, cancel := context.WithCancel(context.Background())
+						defer cancel()
+						time.AfterFunc(patience, cancel)
+						_, _ = g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: inputs, Frame: wire.Frame{Stream: name}})
+					})
+				}
+			}
+			group.Wait()
+			service := g.Measures("p")
+			var frames int64
+			inTime := 0.0
+			for _, of := range g.StreamLines("p", 3) {
+				frames, inTime = frames+of.Frames, inTime+of.Attainment*float64(of.Frames)
+			}
+			assert.Equal(t, service.Outcomes(), frames, "seed %d", seed)
+			assert.InDelta(t, service.Completed, inTime, 1e-6, "seed %d", seed)
+			assert.Positive(t, service.Invalid)
+		})
+	}
 }
 
 // A stream comes again after a time in which its pipeline had none.

@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
 	"github.com/harpagon/harpagon/workflows"
@@ -59,6 +60,7 @@ type streamView struct {
 	Name, InTime string
 	Broken       bool
 	Over         template.HTML
+	TooFast      string // frames that were dropped since they came too fast; empty for none
 }
 
 // mostStreams is how many streams a page lists.
@@ -104,10 +106,7 @@ func (c *Console) service(s snapshot, status workflows.Status) servicePage {
 	}
 	if read := c.options.Source.Streams; read != nil && m.Streams != nil {
 		for _, line := range read(status.Name, mostStreams) {
-			page.Streams = append(page.Streams, streamView{
-				Name: line.Name, InTime: quantity.Percent(line.Attainment), Broken: line.Attainment < pipelines.DefaultAttainment,
-				Over: spark(line.Recent, 1, "share in time of "+line.Name),
-			})
+			page.Streams = append(page.Streams, viewStream(line))
 		}
 		page.More = max(0, m.Streams.Open-len(page.Streams))
 	}
@@ -210,7 +209,7 @@ func promises(p plan.Plan, m autoscale.Measures) []promise {
 		})
 	}
 	if s := m.Streams; s != nil {
-		worst := promise{What: "frames in time, of the worst stream", Planned: quantity.Percent(pipelines.DefaultAttainment), Measured: "–"}
+		worst := promise{What: "frames within the rate in time, of the worst stream", Planned: quantity.Percent(pipelines.DefaultAttainment), Measured: "–"}
 		if s.Open > 0 {
 			worst.Measured = fmt.Sprintf("%s, %q; of the median %s", quantity.Percent(s.Worst), s.WorstName, quantity.Percent(s.Median))
 			worst.Broken = s.Worst < pipelines.DefaultAttainment
@@ -233,6 +232,17 @@ func promises(p plan.Plan, m autoscale.Measures) []promise {
 		}
 	}
 	return all
+}
+
+func viewStream(line admission.StreamLine) streamView {
+	v := streamView{
+		Name: line.Name, InTime: quantity.Percent(line.Attainment), Broken: line.Attainment < pipelines.DefaultAttainment,
+		Over: spark(line.Recent, 1, "share in time of "+line.Name),
+	}
+	if line.TooFast > 0 {
+		v.TooFast = fmt.Sprintf("and %s dropped that came faster than planned", quantity.Count(int(line.TooFast), "frame"))
+	}
+	return v
 }
 
 func viewSlot(s placement.Slot, m autoscale.Measures) slotView {

@@ -19,7 +19,7 @@ func TestStreamsBesideWhatWasPlanned(t *testing.T) {
 	all := promises(plan.Plan{}, m)
 	assert.Equal(t, []promise{
 		{What: "streams that are open", Planned: "4", Measured: "3"},
-		{What: "frames in time, of the worst stream", Planned: "99 %", Measured: `90 %, "camera 7"; of the median 100 %`, Broken: true},
+		{What: "frames within the rate in time, of the worst stream", Planned: "99 %", Measured: `90 %, "camera 7"; of the median 100 %`, Broken: true},
 	}, all[none:])
 }
 
@@ -33,9 +33,11 @@ func TestStreamsAreListed(t *testing.T) {
 	}
 	o.Source.Streams = func(name string, most int) []admission.StreamLine {
 		assert.Equal(t, "traffic", name)
-		return slices.Repeat([]admission.StreamLine{{Name: "<camera>", Attainment: 0.9, Recent: []float64{1, 0.5, 1}}}, most)
+		return append(slices.Repeat([]admission.StreamLine{{Name: "<camera>", Attainment: 0.9, Recent: []float64{1, 0.5, 1}}}, most-1), admission.StreamLine{Name: "fast", Attainment: 1, TooFast: 3})
 	}
 	body := get(New(t.Context(), o), "/console/services/traffic").Body.String()
-	assert.Equal(t, mostStreams, strings.Count(body, `<li class="broken"><span class="name" title="&lt;camera&gt;">&lt;camera&gt;</span> <span class="n">90 %</span> <svg class="spark"`))
+	assert.Equal(t, mostStreams-1, strings.Count(body, `<li class="broken"><span class="name" title="&lt;camera&gt;">&lt;camera&gt;</span> <span class="n">90 %</span> <svg class="spark"`))
+	assert.Contains(t, body, `<span class="quiet">and 3 frames dropped that came faster than planned</span></li>`)
+	assert.Equal(t, 1, strings.Count(body, "faster than planned"))
 	assert.Contains(t, body, "and 10 more, of which each attains no less")
 }

@@ -259,7 +259,7 @@ func Streams(read func() map[string]admission.StreamShares) prometheus.Collector
 		read:       read,
 		open:       describe("s_open", "Streams that are open."),
 		planned:    describe("s_planned", "Streams that the pipeline is planned for."),
-		attainment: describe("_attainment_ratio", "Share of a stream's last frames that were answered in time, of the worst stream and of the median.", "of"),
+		attainment: describe("_attainment_ratio", "Share in time of a stream's last frames within its rate, of the worst stream and of the median.", "of"),
 	}
 }
 

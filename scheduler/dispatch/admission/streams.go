@@ -50,9 +50,10 @@ type stream struct {
 	spared bool // the last one that came while another waited was dropped: the next is not
 	ended  bool // no more are to come
 	kept   any  // see Kept
-	frames int64
-	inTime int64
 	recent recent
+
+	// Of the frames that counted lately; see Count. Fast are those that were dropped as too fast.
+	frames, inTime, fast int64
 
 	looks int  // at when frames come, since it was told when to send
 	late  Time // the least after its phase of those
@@ -89,10 +90,6 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 	if of.ended {
 		s.soonest = min(s.soonest, of.next)
 	}
-	of.recent.frame()
-	if of.frames++; of.frames > remembered {
-		of.frames, of.inTime = of.frames/2, of.inTime/2
-	}
 	until = of.next - r.Jitter
 	wait := until - now
 	switch {
@@ -100,10 +97,14 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 		of.next = max(of.next, now) + r.Period()
 		return StreamEnters, nil, now
 	case wait > Time(early*float64(r.Period())) || f.Deadline != 0 && f.Deadline <= until:
+		of.fast++
 		return StreamDrops, nil, 0
 	case of.held == nil:
 		of.held = f.Frame
 		return StreamWaits, nil, until
+	}
+	of.fast++ // one of the two
+	switch {
 	case r.Stale == pipelines.StaleNewest || r.Stale == pipelines.StaleAlternate && !of.spared:
 		of.spared = true
 		return StreamDrops, nil, 0
@@ -231,16 +232,30 @@ func (s *Streams) Withdraw(name string, frame any) {
 // Kept is what the driver keeps of a stream that is open, for as long as it is; nil at first.
 func (s *Streams) Kept(name string) *any { return &s.open[name].kept }
 
-// Answer counts a frame that was answered in time.
-func (s *Streams) Answer(name string) {
-	if of := s.open[name]; of != nil {
-		of.inTime++
-		of.recent.inTime++
+// Count counts a frame that has come to its end, in time or not. Those count that a plan promises
+// something of, as in the attainment of the service: none that came faster than the stream's rate, was
+// wrong in itself, or whose caller went away.
+func (s *Streams) Count(name string, inTime bool) {
+	of := s.open[name]
+	if of == nil {
+		return
 	}
+	if of.frames++; of.frames > remembered {
+		of.frames, of.inTime, of.fast = of.frames/2, of.inTime/2, of.fast/2
+	}
+	if inTime {
+		of.inTime++
+	}
+	of.recent.count(inTime)
 }
 
-// share is that of the stream's frames which was answered in time.
-func (s *stream) share() float64 { return float64(s.inTime) / float64(s.frames) }
+// share is that of the stream's frames which was answered in time; 1 where none counts yet.
+func (s *stream) share() float64 {
+	if s.frames == 0 {
+		return 1
+	}
+	return float64(s.inTime) / float64(s.frames)
+}
 
 // recent is what a stream lately attained.
 type recent struct {
@@ -250,31 +265,37 @@ type recent struct {
 
 const mostRecent = 120
 
-// frame notes one that comes, after those before were counted.
-func (r *recent) frame() {
-	if r.frames == looking {
-		if len(r.shares) == mostRecent {
-			r.shares = r.shares[:copy(r.shares, r.shares[1:])]
-		}
-		r.shares = append(r.shares, min(1, float64(r.inTime)/looking)) // one may be answered after the next came
-		r.frames, r.inTime = 0, 0
-	}
+// count counts a frame.
+func (r *recent) count(inTime bool) {
 	r.frames++
+	if inTime {
+		r.inTime++
+	}
+	if r.frames < looking {
+		return
+	}
+	if len(r.shares) == mostRecent {
+		r.shares = r.shares[:copy(r.shares, r.shares[1:])]
+	}
+	r.shares = append(r.shares, float64(r.inTime)/looking)
+	r.frames, r.inTime = 0, 0
 }
 
 // StreamLine is one stream that is open, and what it attains.
 type StreamLine struct {
 	Name       string
-	Attainment float64   // of its last thousand frames or so
+	Frames     int64     // its last thousand or so that count; see Streams.Count
+	Attainment float64   // of these
 	Recent     []float64 // of sixteen frames each, the latest last
+	TooFast    int64     // frames that were dropped beside those, since they came faster than planned
 }
 
 // Lines are the streams that are open, those that attain least first, so many at the most.
 func (s *Streams) Lines(most int) []StreamLine {
 	all := make([]StreamLine, 0, len(s.open))
 	for name, of := range s.open {
-		if of.frames > 0 {
-			all = append(all, StreamLine{name, of.share(), of.recent.shares})
+		if of.frames+of.fast > 0 {
+			all = append(all, StreamLine{name, of.frames, of.share(), of.recent.shares, of.fast})
 		}
 	}
 	slices.SortFunc(all, func(a, b StreamLine) int {
@@ -288,13 +309,14 @@ func (s *Streams) Lines(most int) []StreamLine {
 }
 
 // StreamShares are what the streams that are open attain: which share of a stream's frames was
-// answered in time, of the last thousand or so.
+// answered in time, of the last thousand or so that count; see Streams.Count.
 type StreamShares struct {
 	Open      int     `json:"open"`
 	Most      int     `json:"planned"` // that may be open
 	Worst     float64 `json:"worst_attainment"`
 	WorstName string  `json:"worst,omitempty"`
 	Median    float64 `json:"median_attainment"` // 1 without any, like Worst
+	TooFast   int64   `json:"too_fast"`          // frames that were dropped beside those, since they came faster than planned
 }
 
 // Add is what two doors of one pipeline see, to each of which other streams come.
@@ -305,7 +327,7 @@ func (s StreamShares) Add(other StreamShares) StreamShares {
 	if all := s.Open + other.Open; all > 0 {
 		s.Median = (s.Median*float64(s.Open) + other.Median*float64(other.Open)) / float64(all)
 	}
-	s.Open, s.Most = s.Open+other.Open, max(s.Most, other.Most)
+	s.Open, s.Most, s.TooFast = s.Open+other.Open, max(s.Most, other.Most), s.TooFast+other.TooFast
 	return s
 }
 
@@ -314,7 +336,11 @@ func (s StreamShares) Describe() string {
 	if s.Open == 0 {
 		return fmt.Sprintf("streams: none of %d open", s.Most)
 	}
-	return fmt.Sprintf("streams: %d of %d open; of the worst, %q, %s in time, of the median %s", s.Open, s.Most, s.WorstName, quantity.Percent(s.Worst), quantity.Percent(s.Median))
+	line := fmt.Sprintf("streams: %d of %d open; of the worst, %q, %s in time, of the median %s", s.Open, s.Most, s.WorstName, quantity.Percent(s.Worst), quantity.Percent(s.Median))
+	if s.TooFast > 0 {
+		line += fmt.Sprintf("; %s dropped beside these that came faster than planned", quantity.Count(int(s.TooFast), "frame"))
+	}
+	return line
 }
 
 // remembered is how many frames of a stream count at the most; then half of them are forgotten.
@@ -325,7 +351,7 @@ func (s *Streams) Shares(r *StreamRules) StreamShares {
 	all := StreamShares{Open: len(s.open), Most: r.Most, Worst: 1, Median: 1}
 	var shares []float64
 	for name, of := range s.open {
-		if of.frames == 0 {
+		if all.TooFast += of.fast; of.frames == 0 {
 			continue
 		}
 		share := of.share()

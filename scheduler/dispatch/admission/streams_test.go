@@ -89,7 +89,7 @@ func TestStreamsThatAreOver(t *testing.T) {
 	assert.Empty(t, expire(50*ms), "b might have sent until now")
 	assert.Equal(t, []string{"b"}, expire(100*ms))
 	assert.Empty(t, expire(9*time.Second))
-	s.Answer("a")
+	s.Count("a", true)
 	assert.Equal(t, StreamShares{Open: 1, Most: 2, Worst: 1, Median: 1, WorstName: "a"}, s.Shares(&r))
 	assert.Equal(t, []string{"a"}, expire(10*time.Second))
 	assert.Zero(t, s.Shares(&r).Open)
@@ -202,9 +202,7 @@ func TestWhatStreamsLatelyAttained(t *testing.T) {
 		s.Open(0, &r, name)
 		for n := range looking * (mostRecent + 2) {
 			s.Arrive(Time(n)*100*ms, &r, StreamFrame{Stream: name, Frame: n})
-			if name == "a" || n%2 == 0 {
-				s.Answer(name)
-			}
+			s.Count(name, name == "a" || n%2 == 0)
 		}
 	}
 	lines := s.Lines(5)
@@ -214,4 +212,31 @@ func TestWhatStreamsLatelyAttained(t *testing.T) {
 	assert.InDelta(t, 1, lines[1].Recent[0], 0)
 	assert.InDelta(t, 0.5, lines[0].Attainment, 0.01)
 	assert.Len(t, s.Lines(1), 1)
+}
+
+// Frames that come too fast count apart, each once, and the share is that of the others.
+func TestFramesTooFastCountApart(t *testing.T) {
+	for _, rule := range pipelines.Stales() {
+		r := StreamRules{pipelines.Stream{Rate: 10, Stale: rule}, 2}
+		var s Streams
+		s.Open(0, &r, "a")
+		s.Open(0, &r, "b")
+		assert.Empty(t, s.Lines(2), "nothing has come")
+		entered := 0
+		for i, at := range []Time{0, 1 * ms, 74 * ms, 75 * ms, 80 * ms, 90 * ms} {
+			if v, _, _ := s.Arrive(at, &r, StreamFrame{Stream: "a", Frame: i}); v == StreamEnters {
+				entered++
+				s.Count("a", true)
+			}
+		}
+		require.True(t, s.Release(100*ms, &r, "a", s.open["a"].held))
+		s.Count("a", false)
+		assert.Equal(t, 1, entered)
+		assert.Equal(t, []StreamLine{{Name: "a", Frames: 2, Attainment: 0.5, TooFast: 4}}, s.Lines(2), rule)
+		shares := s.Shares(&r)
+		assert.Equal(t, StreamShares{Open: 2, Most: 2, Worst: 0.5, WorstName: "a", Median: 0.5, TooFast: 4}, shares)
+		assert.Contains(t, shares.Describe(), "; 4 frames dropped beside these that came faster than planned")
+		assert.EqualValues(t, 8, shares.Add(shares).TooFast)
+	}
+	assert.NotContains(t, StreamShares{Open: 1, Most: 1}.Describe(), "faster")
 }
