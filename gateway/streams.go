@@ -348,13 +348,15 @@ func (g *Gateway) expireStreams(p *pipeline) {
 
 // noPlace is the error of a frame whose stream has no place.
 func noPlace(p admission.Place) *wire.Error {
-	switch {
-	case p.Taken:
-		return wire.Errorf(wire.CodeOverloaded, "", "a stream of this name sends by another gateway; give each a name of its own, or wait a second")
-	case p.Planned == 0:
+	if !p.Taken && p.Planned == 0 {
 		return wire.Errorf(wire.CodeUnavailable, "", "its pipeline has just been removed, or has no streams any more; try again")
 	}
-	return wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", p.Planned)
+	err := wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", p.Planned)
+	if p.Taken {
+		err.Reason = "a stream of this name sends by another gateway; give each a name of its own, or wait a second"
+	}
+	err.Cause = wire.CauseNoPlace
+	return err
 }
 
 // session is that of a frame which comes, whether it goes in or is dropped. Nothing of a stream goes over
@@ -373,7 +375,9 @@ func (s *streams) session(name string, first, last bool) *session {
 
 // tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.
 func tooFast(r *admission.StreamRules) *wire.Error {
-	return wire.Errorf(wire.CodeOverloaded, "", "its stream sends more than the %g frames a second that are planned for; this frame was dropped (stale = %q)", r.Rate, cmp.Or(r.Stale, pipelines.Stales()[0]))
+	err := wire.Errorf(wire.CodeOverloaded, "", "its stream sends more than the %g frames a second that are planned for; this frame was dropped (stale = %q)", r.Rate, cmp.Or(r.Stale, pipelines.Stales()[0]))
+	err.Cause = wire.CauseTooFast
+	return err
 }
 
 // count counts a frame that has come to its end, as the attainment of the service does.

@@ -59,7 +59,20 @@ type Error struct {
 	// Starting means that the gateway is not ready: it has not been told of all services
 	// yet, so that another may answer now and this one soon.
 	Starting bool `json:"starting,omitempty"`
+
+	// Cause is why a frame of a stream was not let in, where its stream's rules say so; empty for all
+	// other errors.
+	Cause Cause `json:"cause,omitempty"`
 }
+
+// Cause is why a frame was not let in. It is part of the protocol.
+type Cause string
+
+// The causes, both of CodeOverloaded.
+const (
+	CauseTooFast Cause = "too_fast" // it came sooner after others of its stream than rate and jitter allow
+	CauseNoPlace Cause = "no_place" // its stream has no place
+)
 
 // Error states code, stage, reason and, where they are known, the times.
 func (e *Error) Error() string {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -32,7 +33,7 @@ const (
 // for each, and io.EOF behind the last.
 type FrameStream interface {
 	Send(n int, last bool) error // frame number n
-	Receive() error              // the error of the next frame
+	Receive() (n int, err error) // the error of the next frame, or of which number its answer is
 	Shift() time.Duration        // how much later to send than before
 	Close()
 }
@@ -42,7 +43,9 @@ type FeedOptions struct {
 	Pipeline string
 	SLO      time.Duration
 	Streams  int
-	Rate     float64 // frames per second of each
+	Rate     float64       // frames per second of each
+	Planned  float64       // frames per second of each that are planned for; 0 for Rate
+	Jitter   time.Duration // how far one may come after that pace
 	Duration time.Duration
 	Seed     uint64 // of phases
 	Together bool   // all streams send at one instant; else each has a phase that is drawn
@@ -50,6 +53,59 @@ type FeedOptions struct {
 	Fixed    bool   // streams keep their phases, whatever the gateway says
 
 	Progress func(Progress) // called about once a second; may be nil
+
+	// Ended is called with each frame at its end: those of a stream one at a time and in order, but for
+	// frames that are left out, which come among those under way. It may be nil.
+	Ended func(stream string, f FrameFed)
+
+	sleep func(ctx context.Context, d time.Duration) error // osutil.Sleep for nil
+}
+
+// FrameEnd is what became of a frame.
+type FrameEnd string
+
+// The ends. Those of the generator itself are SentLate, SentFast and Unsent: it runs beside other work,
+// and sends less evenly than a camera.
+const (
+	InTime   FrameEnd = "in_time"
+	Late     FrameEnd = "late"      // answered after the objective
+	SentLate FrameEnd = "sent_late" // answered within the objective from when it was sent, which was late
+	TooFast  FrameEnd = "too_fast"  // dropped as faster than planned, though it was sent at its pace: held up on its way
+	SentFast FrameEnd = "sent_fast" // dropped as faster than planned, as it was sent
+	Dropped  FrameEnd = "dropped"   // since it could not be in time
+	NoPlace  FrameEnd = "no_place"  // its stream has no place
+	Failed   FrameEnd = "failed"    // any other error
+	Unsent   FrameEnd = "unsent"    // left out, as the generator was late
+)
+
+// FrameEnds are all of them, in the order of reports.
+func FrameEnds() []FrameEnd {
+	return []FrameEnd{InTime, Late, SentLate, TooFast, SentFast, Dropped, NoPlace, Failed, Unsent}
+}
+
+// Describe says what it means, as part of a line.
+func (e FrameEnd) Describe() string {
+	return map[FrameEnd]string{
+		InTime:   "in time",
+		Late:     "late",
+		SentLate: "late by this program: in time from when they were sent",
+		TooFast:  "dropped as faster than planned, though sent at their pace: held up on their way",
+		SentFast: "dropped as faster than planned, as this program sent them: unevenly by more than the jitter, or at a higher rate",
+		Dropped:  "dropped: they could not be in time",
+		NoPlace:  "refused: their stream has no place",
+		Failed:   "failed",
+		Unsent:   "left out by this program, which was late",
+	}[e]
+}
+
+// FrameFed is a frame at its end. Times count from FeedReport.Began.
+type FrameFed struct {
+	Number   int
+	Answer   int // number of the frame whose answer came; -1 without one
+	Due      time.Duration
+	Sent     time.Duration // 0 of one that was left out, like Answered
+	Answered time.Duration
+	End      FrameEnd
 }
 
 // FeedReport is what came of the frames of streams.
@@ -64,17 +120,24 @@ type FeedReport struct {
 	Median   float64       `json:"median_attainment"`
 	Latency  Percentiles   `json:"-"`
 
+	Ends      map[FrameEnd]int `json:"frames"`    // how many frames of all streams came to which end
+	Misplaced int              `json:"misplaced"` // answers that were of another frame than was next
+
 	Reasons map[string]string `json:"reasons,omitempty"` // what the first error of each code says
 }
 
-// StreamFed is what came of one stream. Every frame is in exactly one of InTime, Late, Dropped and
-// Failed; Unsent are those that the generator left out, since the stream had too many under way.
+// StreamFed is what came of one stream. Every frame that was sent is in exactly one of the others but
+// Unsent; see FrameEnd.
 type StreamFed struct {
 	Name       string  `json:"name"`
 	Sent       int     `json:"sent"`
 	InTime     int     `json:"in_time"`
 	Late       int     `json:"late"`
-	Dropped    int     `json:"dropped"` // by the stream's rule, or refused
+	SentLate   int     `json:"sent_late"`
+	TooFast    int     `json:"too_fast"`
+	SentFast   int     `json:"sent_fast"`
+	Dropped    int     `json:"dropped"`
+	NoPlace    int     `json:"no_place"`
 	Failed     int     `json:"failed"`
 	Unsent     int     `json:"unsent"`
 	Refused    bool    `json:"refused"`    // the first frame was
@@ -83,13 +146,25 @@ type StreamFed struct {
 	Missed []float64 `json:"missed_at_s,omitempty"` // seconds after Began at which frames were due that were not in time, the first thousand
 }
 
+// of is the count of frames with that end.
+func (s *StreamFed) of(e FrameEnd) *int {
+	return map[FrameEnd]*int{
+		InTime: &s.InTime, Late: &s.Late, SentLate: &s.SentLate, TooFast: &s.TooFast, SentFast: &s.SentFast,
+		Dropped: &s.Dropped, NoPlace: &s.NoPlace, Failed: &s.Failed, Unsent: &s.Unsent,
+	}[e]
+}
+
 // mostMissed bounds StreamFed.Missed.
 const mostMissed = 1000
 
-// miss notes a frame that was not in time.
-func (s *StreamFed) miss(due time.Duration) {
-	if len(s.Missed) < mostMissed {
-		s.Missed = append(s.Missed, math.Round(due.Seconds()*1000)/1000)
+// count counts a frame.
+func (s *StreamFed) count(f FrameFed) {
+	*s.of(f.End)++
+	if f.End != Unsent {
+		s.Sent++
+	}
+	if f.End != InTime && len(s.Missed) < mostMissed {
+		s.Missed = append(s.Missed, math.Round(f.Due.Seconds()*1000)/1000)
 	}
 }
 
@@ -101,6 +176,9 @@ func Feed(ctx context.Context, o FeedOptions, open func(stream int, name string)
 		return nil, fmt.Errorf("load: %d streams of %v frames a second for %v: each must be above zero, and a rate at most 1000000", o.Streams, o.Rate, o.Duration)
 	}
 	f := &feed{FeedOptions: o, start: time.Now(), reasons: map[string]string{}, fed: make([]StreamFed, o.Streams)}
+	if f.sleep == nil {
+		f.sleep = osutil.Sleep
+	}
 	rng := rand.New(rand.NewPCG(o.Seed, 2))
 	var all sync.WaitGroup
 	for i := range f.fed {
@@ -128,16 +206,43 @@ type feed struct {
 	FeedOptions
 	start time.Time
 
-	mu      sync.Mutex
-	fed     []StreamFed
-	latency histogram.Histogram
-	reasons map[string]string
+	mu        sync.Mutex
+	fed       []StreamFed
+	latency   histogram.Histogram
+	misplaced int
+	reasons   map[string]string
 }
 
-// sentFrame is one that was due then.
+// sentFrame is one on its way.
 type sentFrame struct {
-	number int
-	due    time.Time
+	FrameFed
+	uneven *atomic.Bool // as it was sent, a gateway that gets it at once drops it, or another in its place
+}
+
+// paceOf is when the next frame of a stream is due by what was sent, as a gateway counts it (see
+// admission.Streams), but by the generator's clock.
+type paceOf struct {
+	next  time.Duration
+	until time.Duration // for which a frame waits at the gateway, which is
+	waits *atomic.Bool
+}
+
+// sends notes a frame.
+func (p *paceOf) sends(at time.Duration, rate float64, jitter time.Duration) (uneven *atomic.Bool) {
+	uneven = new(atomic.Bool)
+	period := time.Duration(float64(time.Second) / rate)
+	switch early := p.next - jitter - at; {
+	case early > period/4: // it cannot wait for its time, but may take the place of one that does
+		uneven.Store(true)
+		if p.waits != nil && at < p.until {
+			p.waits.Store(true)
+		}
+		return uneven
+	case early > 0:
+		p.waits, p.until = uneven, p.next-jitter
+	}
+	p.next = max(p.next, at) + period
+	return uneven
 }
 
 // run sends the frames of one stream.
@@ -153,17 +258,18 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		for {
-			err := s.Receive()
+			n, err := s.Receive()
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if of := <-sent; f.count(fed, of, err) {
+			if of := <-sent; f.answered(fed, of, n, err) {
 				stop()
 			}
 		}
 	})
 	defer receiving.Wait()
 	defer s.Close()
+	var pace paceOf
 	for n := range frames {
 		if !f.Fixed {
 			phase += s.Shift()
@@ -172,52 +278,85 @@ func (f *feed) run(ctx context.Context, fed *StreamFed, phase time.Duration, s F
 		if due.After(end) { // of a stream that sends later than it began
 			frames = n + 1
 		}
-		if osutil.Sleep(ctx, time.Until(due)) != nil {
+		if f.sleep(ctx, time.Until(due)) != nil {
 			return
 		}
+		frame := sentFrame{FrameFed: FrameFed{Number: n, Answer: -1, Due: due.Sub(f.start)}}
 		if late := time.Since(due); n < frames-1 && late > max(f.SLO/lagShare, leastLag) { // the last one ends the stream
-			f.mu.Lock()
-			fed.miss(due.Sub(f.start))
-			fed.Unsent++
-			f.mu.Unlock()
+			frame.End = Unsent
+			f.end(fed, frame.FrameFed)
 			continue
 		}
-		sent <- sentFrame{n, due}
+		frame.Sent = time.Since(f.start)
+		frame.uneven = pace.sends(frame.Sent, f.planned(), f.Jitter)
+		sent <- frame
 		if s.Send(n, n == frames-1) != nil || n == frames-1 {
 			return
 		}
 	}
 }
 
-// count counts what came of a frame; true where the stream was refused.
-func (f *feed) count(fed *StreamFed, of sentFrame, err error) (refused bool) {
-	took, first := time.Since(of.due), of.number == 0
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if fed.Sent++; err != nil || took > f.SLO {
-		fed.miss(of.due.Sub(f.start))
+// planned is how many frames per second of a stream are planned for.
+func (f *feed) planned() float64 { return cmp.Or(f.Planned, f.Rate) }
+
+// answered counts the answer of a frame, or its error; true where the stream was refused.
+func (f *feed) answered(fed *StreamFed, of sentFrame, n int, err error) (refused bool) {
+	of.Answered = time.Since(f.start)
+	of.End = f.endOf(of, err)
+	if err == nil {
+		of.Answer = n
 	}
+	f.mu.Lock()
+	switch {
+	case err == nil:
+		f.latency.Add(of.Answered - of.Due)
+		if n != of.Number {
+			f.misplaced++
+		}
+	default:
+		refused = of.Number == 0 && of.End == NoPlace
+		fed.Refused = fed.Refused || refused
+		if c := code(err); f.reasons[c] == "" {
+			f.reasons[c] = reason(err)
+		}
+	}
+	f.mu.Unlock()
+	f.end(fed, of.FrameFed)
+	return refused
+}
+
+// endOf is what became of a frame that was sent.
+func (f *feed) endOf(of sentFrame, err error) FrameEnd {
 	var e *wire.Error
 	switch {
-	case err == nil && took <= f.SLO:
-		fed.InTime++
-		f.latency.Add(took)
-		return false
+	case err == nil && of.Answered-of.Due <= f.SLO:
+		return InTime
+	case err == nil && of.Answered-of.Sent <= f.SLO:
+		return SentLate
 	case err == nil:
-		fed.Late++
-		f.latency.Add(took)
-		return false
-	case errors.As(err, &e) && (e.Code == wire.CodeOverloaded || e.Code == wire.CodeDeadline):
-		fed.Dropped++
-		refused = first && e.Code == wire.CodeOverloaded
-		fed.Refused = fed.Refused || refused
-	default:
-		fed.Failed++
+		return Late
+	case !errors.As(err, &e):
+		return Failed
+	case e.Cause == wire.CauseTooFast && of.uneven.Load():
+		return SentFast
+	case e.Cause == wire.CauseTooFast:
+		return TooFast
+	case e.Cause == wire.CauseNoPlace:
+		return NoPlace
+	case e.Code == wire.CodeOverloaded || e.Code == wire.CodeDeadline:
+		return Dropped
 	}
-	if c := code(err); f.reasons[c] == "" {
-		f.reasons[c] = reason(err)
+	return Failed
+}
+
+// end counts a frame.
+func (f *feed) end(fed *StreamFed, frame FrameFed) {
+	f.mu.Lock()
+	fed.count(frame)
+	f.mu.Unlock()
+	if f.Ended != nil {
+		f.Ended(fed.Name, frame)
 	}
-	return refused
 }
 
 func (f *feed) progress() Progress {
@@ -225,16 +364,20 @@ func (f *feed) progress() Progress {
 	defer f.mu.Unlock()
 	p := Progress{Elapsed: time.Since(f.start), Total: f.Duration}
 	for _, s := range f.fed {
-		p.Sent, p.Completed, p.Late, p.Failed = p.Sent+s.Sent, p.Completed+s.InTime+s.Late, p.Late+s.Late, p.Failed+s.Dropped+s.Failed
+		late := s.Late + s.SentLate
+		p.Sent, p.Completed, p.Late, p.Failed = p.Sent+s.Sent, p.Completed+s.InTime+late, p.Late+late, p.Failed+s.Sent-s.InTime-late
 	}
 	return p
 }
 
 func (f *feed) report() *FeedReport {
-	r := &FeedReport{Pipeline: f.Pipeline, SLO: f.SLO, Began: f.start, Rate: f.Rate, Streams: f.fed, Worst: 1, Median: 1, Latency: f.latency.Percentiles(), Reasons: f.reasons}
+	r := &FeedReport{Pipeline: f.Pipeline, SLO: f.SLO, Began: f.start, Rate: f.Rate, Streams: f.fed, Worst: 1, Median: 1, Latency: f.latency.Percentiles(), Ends: map[FrameEnd]int{}, Misplaced: f.misplaced, Reasons: f.reasons}
 	var shares []float64
 	for i := range r.Streams {
 		s := &r.Streams[i]
+		for _, end := range FrameEnds() {
+			r.Ends[end] += *s.of(end)
+		}
 		if n := s.Sent + s.Unsent; n > 0 {
 			s.Attainment = float64(s.InTime) / float64(n)
 		}
@@ -265,13 +408,21 @@ func (r *FeedReport) Describe() string {
 	all := slices.Clone(r.Streams)
 	slices.SortStableFunc(all, func(a, b StreamFed) int { return cmp.Compare(a.Attainment, b.Attainment) })
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "stream\tsent\tin time\tlate\tdropped\tfailed\tunsent\tattainment\t")
+	fmt.Fprintln(w, "stream\tsent\tin time\tlate\tdropped\trefused\tfailed\tunsent\tattainment\t")
 	for _, s := range all[:min(len(all), mostStreamsListed)] {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", s.Name, s.Sent, s.InTime, s.Late, s.Dropped, s.Failed, s.Unsent, quantity.Percent(s.Attainment))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", s.Name, s.Sent, s.InTime, s.Late+s.SentLate, s.Dropped+s.TooFast+s.SentFast, s.NoPlace, s.Failed, s.Unsent, quantity.Percent(s.Attainment))
 	}
 	_ = w.Flush() // a strings.Builder takes everything
 	if n := len(all) - mostStreamsListed; n > 0 {
 		fmt.Fprintf(&b, "and %d more, of which each attains no less\n", n)
+	}
+	for _, end := range FrameEnds() {
+		if n := r.Ends[end]; n > 0 && end != InTime {
+			fmt.Fprintf(&b, "%s %s\n", quantity.Count(n, "frame"), end.Describe())
+		}
+	}
+	if r.Misplaced > 0 {
+		fmt.Fprintf(&b, "%s not of the frame that was next\n", quantity.Count(r.Misplaced, "answer"))
 	}
 	for _, c := range slices.Sorted(maps.Keys(r.Reasons)) {
 		fmt.Fprintf(&b, "%s: %s\n", c, r.Reasons[c])

@@ -144,7 +144,8 @@ func TestARefusedStreamStaysRefused(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Refused)
-	assert.Equal(t, 3, report.Streams[0].Dropped)
+	assert.Equal(t, 3, report.Streams[0].NoPlace)
+	assert.Contains(t, report.Describe(), "\n3 frames refused: their stream has no place\n")
 }
 
 // refusing refuses frames, once so many have been sent.
@@ -156,13 +157,134 @@ type refusing struct {
 func (r *refusing) Send(int, bool) error { r.sent <- struct{}{}; return nil }
 func (r *refusing) Close()               { close(r.sent) }
 func (r *refusing) Shift() time.Duration { return 0 }
-func (r *refusing) Receive() error {
+func (r *refusing) Receive() (int, error) {
 	for ; r.waited < r.after; r.waited++ {
 		<-r.sent
 	}
 	if r.after == 0 {
-		return io.EOF
+		return 0, io.EOF
 	}
 	r.after, r.waited = r.after-1, r.after-1
-	return wire.Errorf(wire.CodeOverloaded, "", "0 more fit")
+	return 0, &wire.Error{Code: wire.CodeOverloaded, Reason: "0 more fit", Cause: wire.CauseNoPlace}
+}
+
+// Every frame comes to one end, and what the generator does itself is told from what the server does.
+func TestFramesByTheirEnds(t *testing.T) {
+	overloaded := func(cause wire.Cause) error { return &wire.Error{Code: wire.CodeOverloaded, Cause: cause} }
+	const ms = time.Millisecond
+	frames := []struct {
+		blocks time.Duration // of the generator, which sends the next one later
+		takes  time.Duration
+		err    error
+		end    FrameEnd
+	}{
+		{120 * ms, 30 * ms, nil, InTime},
+		{0, 190 * ms, nil, SentLate},
+		{0, 250 * ms, nil, Late},
+		{0, 10 * ms, errors.New("gone"), Failed},
+		{0, 10 * ms, &wire.Error{Code: wire.CodeInternal}, Failed},
+		{0, 10 * ms, &wire.Error{Code: wire.CodeDeadline}, Dropped},
+		{0, 10 * ms, overloaded(""), Dropped},
+		{0, 10 * ms, overloaded(wire.CauseTooFast), TooFast},
+		{140 * ms, 10 * ms, nil, InTime},
+		{0, 10 * ms, nil, InTime},
+		{0, 10 * ms, overloaded(wire.CauseTooFast), SentFast},
+		{180 * ms, 10 * ms, nil, InTime},
+		{0, 0, nil, Unsent},
+		{0, 10 * ms, overloaded(wire.CauseNoPlace), NoPlace},
+		{0, 10 * ms, nil, InTime},
+	}
+	want := map[FrameEnd]int{}
+	for _, f := range frames {
+		want[f.end]++
+	}
+	for _, fixed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var ends []FrameFed
+			s := &scripted{sent: make(chan sentAt, len(frames)), takes: func(n int) (time.Duration, time.Duration, error) {
+				return frames[n].blocks, frames[n].takes, frames[n].err
+			}, answers: func(n int) int {
+				if n == 8 {
+					return 3
+				}
+				return n
+			}}
+			report, err := Feed(t.Context(), FeedOptions{
+				Pipeline: "p", SLO: 200 * ms, Streams: 1, Rate: 10, Planned: 10, Jitter: 5 * ms, Duration: time.Duration(len(frames)) * 100 * ms, Together: true, Fixed: fixed, sleep: osutil.SleepTimer,
+				Ended: func(stream string, f FrameFed) {
+					assert.Equal(t, "camera-1", stream)
+					ends = append(ends, f)
+				},
+			}, func(int, string) FrameStream { return s })
+			require.NoError(t, err)
+			for i, f := range ends {
+				assert.Equal(t, i, f.Number)
+				assert.Equal(t, frames[i].end, f.End, "frame %d", i)
+				assert.Equal(t, time.Duration(i)*100*ms, f.Due)
+			}
+			require.Len(t, ends, len(frames))
+			for _, end := range FrameEnds() {
+				assert.Equal(t, want[end], report.Ends[end], end)
+				assert.NotEmpty(t, end.Describe())
+			}
+			assert.Equal(t, 1, report.Misplaced)
+			assert.Equal(t, []int{3, -1}, []int{ends[8].Answer, ends[10].Answer})
+			fed := report.Streams[0]
+			assert.Equal(t, len(frames)-1, fed.Sent)
+			assert.Equal(t, fed.Sent, fed.InTime+fed.Late+fed.SentLate+fed.TooFast+fed.SentFast+fed.Dropped+fed.NoPlace+fed.Failed)
+			assert.Len(t, fed.Missed, len(frames)-want[InTime])
+			assert.False(t, fed.Refused, "its first frame was answered")
+			assert.Zero(t, report.Refused)
+			text := report.Describe()
+			for _, line := range []string{"1 frame late\n", "1 frame late by this program", "1 frame dropped as faster than planned, though", "1 frame dropped as faster than planned, as this", "2 frames dropped: they", "1 answer not of the frame"} {
+				assert.Contains(t, text, "\n"+line)
+			}
+			assert.NotContains(t, text, "frames in time\n", "these are no misses")
+		})
+	}
+}
+
+type sentAt struct {
+	n  int
+	at time.Time
+}
+
+// scripted answers frames as it is told, in their order.
+type scripted struct {
+	sent    chan sentAt
+	takes   func(n int) (blocks, takes time.Duration, err error)
+	answers func(n int) int
+}
+
+func (s *scripted) Send(n int, _ bool) error {
+	s.sent <- sentAt{n, time.Now()}
+	blocks, _, _ := s.takes(n)
+	time.Sleep(blocks)
+	return nil
+}
+func (s *scripted) Close()               { close(s.sent) }
+func (s *scripted) Shift() time.Duration { return 0 }
+func (s *scripted) Receive() (int, error) {
+	f, ok := <-s.sent
+	if !ok {
+		return 0, io.EOF
+	}
+	_, takes, err := s.takes(f.n)
+	time.Sleep(time.Until(f.at.Add(takes)))
+	return s.answers(f.n), err
+}
+
+// A frame is uneven where a gateway drops it, or the one that waits, and one that is dropped takes no
+// time of the next.
+func TestPaceOfFramesThatAreSent(t *testing.T) {
+	const ms = time.Millisecond
+	var p paceOf
+	sent := []time.Duration{0, 95 * ms, 196 * ms, 270 * ms, 360 * ms, 400 * ms, 450 * ms, 500 * ms, 575 * ms, 590 * ms, 700 * ms}
+	var uneven []*atomic.Bool
+	for _, at := range sent {
+		uneven = append(uneven, p.sends(at, 10, 5*ms))
+	}
+	for i, want := range []bool{false, false, false, false, true, false, true, false, true, true, false} {
+		assert.Equal(t, want, uneven[i].Load(), "%v", sent[i])
+	}
 }

@@ -43,6 +43,7 @@ type metadataParameters struct {
 
 	Rate      float64 `json:"rate,omitempty"`       // requests per second that the plan is for
 	FrameRate float64 `json:"frame_rate,omitempty"` // of one stream
+	Jitter    int64   `json:"jitter_ns,omitempty"`  // of its frames
 	Spread    bool    `json:"spread,omitempty"`     // streams are to be spread evenly over a period
 
 	Applications []applicationJSON `json:"applications,omitempty"`
@@ -68,7 +69,7 @@ func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
 	j := metadataJSON{
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, Platform),
 		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
-		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO), Rate: m.Rate, FrameRate: m.FrameRate, Spread: m.Spread, Memory: m.Memory},
+		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO), Rate: m.Rate, FrameRate: m.FrameRate, Jitter: int64(m.Jitter), Spread: m.Spread, Memory: m.Memory},
 	}
 	j.Parameters.Applications, j.Parameters.Members = applicationsToJSON(m.Applications), applicationsToJSON(m.Members)
 	return json.Marshal(j)
@@ -81,7 +82,7 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 		return nil, invalid("the metadata is not valid JSON of the protocol: %v", err)
 	}
 	m := &wire.Metadata{
-		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO), Rate: j.Parameters.Rate, FrameRate: j.Parameters.FrameRate, Spread: j.Parameters.Spread, Memory: j.Parameters.Memory,
+		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO), Rate: j.Parameters.Rate, FrameRate: j.Parameters.FrameRate, Jitter: time.Duration(j.Parameters.Jitter), Spread: j.Parameters.Spread, Memory: j.Parameters.Memory,
 		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
 	}
 	m.Applications, m.Members = applicationsFromJSON(j.Parameters.Applications), applicationsFromJSON(j.Parameters.Members)

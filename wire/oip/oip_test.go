@@ -147,7 +147,7 @@ func TestBinaryPartMustFit(t *testing.T) {
 
 func TestErrorsRoundTrip(t *testing.T) {
 	for _, code := range []wire.Code{wire.CodeDeadline, wire.CodeOverloaded, wire.CodeInfeasible, wire.CodeUnavailable, wire.CodeInvalid, wire.CodeCanceled, wire.CodeNotFound, wire.CodeInternal} {
-		want := &wire.Error{Code: code, Reason: "why", Stage: "m", Budget: time.Second, Elapsed: time.Millisecond, Starting: code == wire.CodeUnavailable}
+		want := &wire.Error{Code: code, Reason: "why", Stage: "m", Budget: time.Second, Elapsed: time.Millisecond, Starting: code == wire.CodeUnavailable, Cause: map[wire.Code]wire.Cause{wire.CodeOverloaded: wire.CauseTooFast}[code]}
 		got := DecodeError(Status(code), EncodeError(want))
 		require.Equal(t, want, got)
 		require.True(t, errors.Is(got, want.Unwrap()))

@@ -2,10 +2,15 @@ package cli
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +24,7 @@ type feedFlags struct {
 	options load.FeedOptions
 	source  string
 	inputs  []string
+	frames  string
 	below   float64
 	asJSON  bool
 }
@@ -60,6 +66,7 @@ counts on.`,
 	flags.BoolVar(&f.options.Fixed, "keep-phases", false, "streams keep the phases that they begin with")
 	flags.StringVar(&f.source, "source", "", "`file` or URL of a video, for ffmpeg to decode")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input, as for load; random elements otherwise")
+	flags.StringVar(&f.frames, "frames", "", "write a line for each frame to a `file`, as CSV: its stream and number, the number that its answer carries, when it was due, sent and answered, in seconds, and what became of it")
 	flags.Float64Var(&f.below, "fail-below", 0, "exit with an error where the worst stream's attainment is below this share, such as 0.99")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -82,6 +89,7 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		return fmt.Errorf("%s has no streams: declare a stream block, or use harpagon load", pipeline)
 	}
 	o := &f.options
+	o.Planned, o.Jitter = m.FrameRate, m.Jitter
 	if o.Pipeline, o.SLO = pipeline, m.SLO; o.Rate == 0 {
 		o.Rate = m.FrameRate
 	}
@@ -110,11 +118,18 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 			return nil
 		}
 	}
-	o.Progress = loadProgress(d)
+	lines, err := writeFrames(f.frames)
+	if err != nil {
+		return fmt.Errorf("--frames: %w", err)
+	}
+	o.Progress, o.Ended = loadProgress(d), lines.add
 	tag := fmt.Sprintf("%08x", rand.Uint32()) // two feeds are not the same cameras
 	report, err := load.Feed(ctx, *o, func(stream int, name string) load.FrameStream {
 		return &fedStream{client.Stream(ctx, pipeline, tag+"/"+name), func(n int) sdk.Inputs { return next(stream, n) }}
 	})
+	if failed := lines.Close(); err == nil && failed != nil {
+		err = fmt.Errorf("--frames: %w", failed)
+	}
 	if err != nil {
 		return err
 	}
@@ -142,16 +157,23 @@ type fedStream struct {
 
 // Send implements load.FrameStream.
 func (s *fedStream) Send(n int, last bool) error {
+	id := sdk.WithID(strconv.Itoa(n))
 	if last {
-		return s.SendLast(s.frame(n))
+		return s.SendLast(s.frame(n), id)
 	}
-	return s.Stream.Send(s.frame(n))
+	return s.Stream.Send(s.frame(n), id)
 }
 
 // Receive implements load.FrameStream.
-func (s *fedStream) Receive() error {
-	_, err := s.Stream.Receive()
-	return err
+func (s *fedStream) Receive() (n int, err error) {
+	r, err := s.Stream.Receive()
+	if err != nil {
+		return 0, err
+	}
+	if n, err = strconv.Atoi(r.ID()); err != nil {
+		n = -1 // it is of no frame
+	}
+	return n, nil
 }
 
 // pictured is the input that takes frames of a video: its height, width, and whether colours come
@@ -173,4 +195,50 @@ func pictured(inputs []pipelines.Port) (p pipelines.Port, height, width int, pla
 		}
 	}
 	return p, 0, 0, false, fmt.Errorf("no input takes frames: one of shape [3, height, width] or [height, width, 3], of FP32 or UINT8, or of one of BYTES for JPEG")
+}
+
+// frameLines writes frames to a file as they end. The zero value writes none.
+type frameLines struct {
+	mu   sync.Mutex
+	file *os.File
+	csv  *csv.Writer
+}
+
+// writeFrames makes the file, where there is a name.
+func writeFrames(name string) (*frameLines, error) {
+	if name == "" {
+		return &frameLines{}, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	l := &frameLines{file: file, csv: csv.NewWriter(file)}
+	return l, l.csv.Write([]string{"stream", "frame", "answer_of", "due_s", "sent_s", "answered_s", "end"})
+}
+
+func (l *frameLines) add(stream string, f load.FrameFed) {
+	if l.csv == nil {
+		return
+	}
+	seconds := func(at time.Duration) string { return strconv.FormatFloat(at.Seconds(), 'f', 6, 64) }
+	line := []string{stream, strconv.Itoa(f.Number), "", seconds(f.Due), "", "", string(f.End)}
+	if f.Answer >= 0 {
+		line[2] = strconv.Itoa(f.Answer)
+	}
+	if f.End != load.Unsent {
+		line[4], line[5] = seconds(f.Sent), seconds(f.Answered)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.csv.Write(line) // Close reports what is wrong
+}
+
+// Close reports whether all lines are on file.
+func (l *frameLines) Close() error {
+	if l.csv == nil {
+		return nil
+	}
+	l.csv.Flush()
+	return errors.Join(l.csv.Error(), l.file.Close())
 }

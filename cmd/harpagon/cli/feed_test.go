@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -55,10 +57,10 @@ func cameras(t *testing.T) (at string, seen func() map[string][]byte) {
 		mu.Unlock()
 		if refused {
 			w.WriteHeader(http.StatusTooManyRequests)
-			_, _ = w.Write(oip.EncodeError(wire.Errorf(wire.CodeOverloaded, "", "0 more fit")))
+			_, _ = w.Write(oip.EncodeError(&wire.Error{Code: wire.CodeOverloaded, Reason: "0 more fit", Cause: wire.CauseNoPlace}))
 			return
 		}
-		body, header, err = oip.EncodeResponse(&wire.InferResponse{Pipeline: "crossing", Outputs: call.Request.Inputs}, func(string) bool { return true })
+		body, header, err = oip.EncodeResponse(&wire.InferResponse{ID: call.Request.ID, Pipeline: "crossing", Outputs: call.Request.Inputs}, func(string) bool { return true })
 		assert.NoError(t, err)
 		w.Header().Set(oip.HeaderLength, strconv.Itoa(header))
 		_, _ = w.Write(body)
@@ -70,35 +72,58 @@ func cameras(t *testing.T) (at string, seen func() map[string][]byte) {
 
 func TestFeed(t *testing.T) {
 	at, seen := cameras(t)
-	got := run(t, "feed", "crossing", "--gateway", at, "--duration", "200ms", "--streams", "3", "--json")
+	lines := filepath.Join(t.TempDir(), "frames.csv")
+	got := run(t, "feed", "crossing", "--gateway", at, "--duration", "200ms", "--streams", "3", "--json", "--frames", lines)
 	require.Equal(t, ExitOK, got.code, got.stderr)
 	var all struct {
 		Feeds []struct {
 			Streams []struct {
-				Name                  string
-				Sent, Dropped, Unsent int
-				InTime                int `json:"in_time"`
-				Refused               bool
+				Name         string
+				Sent, Unsent int
+				NoPlace      int `json:"no_place"`
+				InTime       int `json:"in_time"`
+				Refused      bool
 			}
-			Refused int `json:"refused_streams"`
+			Refused   int `json:"refused_streams"`
+			Misplaced int
+			Frames    map[string]int
 		}
 	}
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &all))
 	require.Len(t, all.Feeds[0].Streams, 3)
 	assert.Equal(t, 1, all.Feeds[0].Refused)
 	assert.Len(t, seen(), 2)
+	assert.Zero(t, all.Feeds[0].Misplaced, "each answer carries the number of its frame")
+	assert.Len(t, all.Feeds[0].Frames, 9)
 	for _, s := range all.Feeds[0].Streams {
 		if s.Refused {
-			assert.Equal(t, s.Sent, s.Dropped, "it sends no more")
+			assert.Equal(t, s.Sent, s.NoPlace, "it sends no more")
+			assert.Equal(t, s.Sent, all.Feeds[0].Frames["no_place"])
 			continue
 		}
 		assert.Equal(t, 10, s.Sent+s.Unsent, s.Name)
 		assert.Equal(t, s.Sent, s.InTime)
 	}
+	raw, err := os.ReadFile(lines)
+	require.NoError(t, err)
+	table, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"stream", "frame", "answer_of", "due_s", "sent_s", "answered_s", "end"}, table[0])
+	ends := map[string]int{}
+	for _, line := range table[1:] {
+		ends[line[6]]++
+		if line[6] == "in_time" {
+			assert.Equal(t, line[1], line[2])
+		}
+	}
+	for end, n := range all.Feeds[0].Frames {
+		assert.Equal(t, n, ends[end], end)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		says string
 	}{
+		"no folder":     {[]string{"crossing", "--frames", filepath.Join(lines, "x.csv")}, "--frames: open "},
 		"no streams":    {[]string{"other"}, "other has no streams: declare a stream block, or use harpagon load"},
 		"no such video": {[]string{"crossing", "--source", "nothing.mp4"}, "--source nothing.mp4:"},
 		"no stream":     {[]string{"crossing", "--streams", "-1"}, "-1 streams"},

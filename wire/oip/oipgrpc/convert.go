@@ -522,6 +522,7 @@ const (
 	budgetKey   = "budget_ns"
 	elapsedKey  = "elapsed_ns"
 	startingKey = "starting"
+	causeKey    = "cause"
 )
 
 // EncodeError makes the status that a server answers with.
@@ -548,6 +549,9 @@ func EncodeError(err error) error {
 	if e.Starting {
 		info.Metadata[startingKey] = strconv.FormatBool(true)
 	}
+	if e.Cause != "" {
+		info.Metadata[causeKey] = string(e.Cause)
+	}
 	if detailed, err := s.WithDetails(info); err == nil {
 		s = detailed
 	}
@@ -568,7 +572,7 @@ func DecodeError(err error) *wire.Error {
 		}
 		e := &wire.Error{Code: wire.Code(info.GetReason()), Reason: info.GetMetadata()[reasonKey], Stage: info.GetMetadata()[stageKey]}
 		e.Budget, e.Elapsed = nanoseconds(info, budgetKey), nanoseconds(info, elapsedKey)
-		e.Starting = info.GetMetadata()[startingKey] != ""
+		e.Starting, e.Cause = info.GetMetadata()[startingKey] != "", wire.Cause(info.GetMetadata()[causeKey])
 		return e
 	}
 	return &wire.Error{Code: oip.OfGRPC(uint32(s.Code())), Reason: s.Message()}

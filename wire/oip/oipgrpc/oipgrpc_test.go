@@ -151,7 +151,7 @@ func TestErrorsComeBackWhole(t *testing.T) {
 		wire.CodeDeadline, wire.CodeOverloaded, wire.CodeInfeasible, wire.CodeUnavailable,
 		wire.CodeInvalid, wire.CodeCanceled, wire.CodeNotFound, wire.CodeInternal,
 	} {
-		e := &wire.Error{Code: code, Reason: "because", Stage: "m", Budget: 5, Elapsed: 7, Starting: code == wire.CodeUnavailable}
+		e := &wire.Error{Code: code, Reason: "because", Stage: "m", Budget: 5, Elapsed: 7, Starting: code == wire.CodeUnavailable, Cause: map[wire.Code]wire.Cause{wire.CodeOverloaded: wire.CauseTooFast}[code]}
 		err := EncodeError(fmt.Errorf("wrapped: %w", e))
 		assert.Equal(t, codes.Code(oip.GRPC(code)), status.Code(err))
 		assert.Equal(t, e, DecodeError(err))
