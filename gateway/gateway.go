@@ -60,6 +60,7 @@ type pipeline struct {
 	stats    dispatcher.ServiceStats
 	shares   Service // of what it takes in
 	streams  streams
+	shown    shown
 	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none
 
 	modules map[string]*Module // of the current graph; under Gateway.mu
@@ -196,7 +197,7 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	gr := p.current.Load()
 	m := &wire.Metadata{
 		Pipeline: name, Generation: gr.Deployment.Generation, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate, FrameRate: gr.Deployment.Pipeline.Stream.Rate, Jitter: gr.Deployment.Pipeline.Stream.Jitter, Spread: gr.Deployment.Pipeline.Stream.Chosen(), Ready: true,
-		Inputs: slices.Clone(gr.Inputs), Platform: oip.PlatformOf(placement.EmulatedBy(gr.Deployment.Slots)),
+		Overlay: gr.Deployment.Pipeline.Overlay, Inputs: slices.Clone(gr.Inputs), Platform: oip.PlatformOf(placement.EmulatedBy(gr.Deployment.Slots)),
 	}
 	if f := gr.function; f != nil {
 		if err := f.metadata(m, application); err != nil {

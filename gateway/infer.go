@@ -88,6 +88,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 	switch {
 	case failed == nil:
 		answer.Shift = in.shift
+		p.shown.keep(gr.Deployment.Pipeline.Overlay, in.stream, time.Now(), q, answer)
 		p.streams.count(in.stream, deadline == 0 || g.now() <= deadline)
 	case !errors.As(failed, &e) || e.Code != wire.CodeCanceled && !gr.mistaken(e):
 		p.streams.count(in.stream, false)

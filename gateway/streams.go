@@ -393,7 +393,7 @@ func (s *streams) lines(most int) []admission.StreamLine {
 	defer s.mu.Unlock()
 	all := s.of.Lines(most)
 	for i := range all {
-		all[i].Name = called(all[i].Name)
+		all[i].ID, all[i].Name = streamID(all[i].Name), called(all[i].Name)
 	}
 	return all
 }

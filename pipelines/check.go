@@ -168,6 +168,7 @@ func (v *validator) pipeline(p *Pipeline) {
 	v.planning(p.Plan, KindPipeline, path)
 	v.update(p.Update, path)
 	v.stream(p, path)
+	v.overlay(p, path)
 	for i := range p.Inputs {
 		v.input(&p.Inputs[i], path+".input."+p.Inputs[i].Name)
 	}

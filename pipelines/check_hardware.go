@@ -162,3 +162,13 @@ func (v *validator) stream(p *Pipeline, path string) {
 		v.errorf(path+StreamPath, "Arrivals beside streams", "Frames of a stream come evenly, as far as its jitter allows: arrivals is \"even\".")
 	}
 }
+
+// overlay reports what is wrong with what is drawn on frames.
+func (v *validator) overlay(p *Pipeline, path string) {
+	if p.Overlay.IsZero() && !v.declared(path+OverlayPath) {
+		return
+	}
+	for _, f := range p.Overlay.Faults(p) {
+		v.errorf(path+OverlayPath+"."+f.Attribute, f.Summary, "%s", f.Detail)
+	}
+}

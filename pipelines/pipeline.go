@@ -32,6 +32,7 @@ type Pipeline struct {
 	Plan       Planning      `json:",omitzero"`
 	Update     Update        `json:",omitzero"` // how a change is carried out
 	Stream     Stream        `json:",omitzero"` // where requests are frames of streams; Rate is that of all of them
+	Overlay    Overlay       `json:",omitzero"` // what is drawn on these frames
 	Inputs     []Port
 	Modules    []Module // in order of declaration
 	Outputs    []Output

@@ -74,10 +74,11 @@ type Metadata struct {
 	Ready      bool
 	Reason     string // why it is not ready
 	SLO        time.Duration
-	Rate       float64       // requests per second that the plan is for; 0 where that is not known
-	FrameRate  float64       // of one stream, where requests are frames; else 0
-	Jitter     time.Duration // how far a frame may come after that pace
-	Spread     bool          // streams are to be spread evenly over a period
+	Rate       float64           // requests per second that the plan is for; 0 where that is not known
+	FrameRate  float64           // of one stream, where requests are frames; else 0
+	Jitter     time.Duration     // how far a frame may come after that pace
+	Spread     bool              // streams are to be spread evenly over a period
+	Overlay    pipelines.Overlay // what is drawn on frames
 	Inputs     []pipelines.Port
 	Memory     int64            // bytes that a model takes on its device, where its server tells
 	Outputs    []pipelines.Port // a datatype is empty until an executor has attached

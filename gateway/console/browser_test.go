@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/harpagon/harpagon/wire"
+	"github.com/harpagon/harpagon/wire/overlay"
 )
 
 // browser is a Chromium without a window that is spoken to by the DevTools protocol, in
@@ -183,6 +187,27 @@ func TestInABrowser(t *testing.T) {
 	for _, said := range b.said {
 		assert.Contains(t, said, "ERR_", "nothing but that the connection is gone")
 	}
+}
+
+// The page of a stream fits a wide and a narrow screen, and its picture is loaded and follows.
+func TestTheLastFrameInABrowser(t *testing.T) {
+	b := openBrowser(t)
+	f := filmedConsole{allowed: true, guarded: true, frame: overlay.Frame{At: time.Now(), Tensors: map[string]wire.Tensor{"f": wire.Zeros(wire.Uint8, []int64{720, 1280, 3})}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := New(ctx, f.options())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+secret)
+		c.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	defer cancel() // what is live ends
+	for _, width := range []int{1280, 400} {
+		b.open(server.URL+"/console/streams/traffic/0a", width)
+		b.until(`document.querySelector("img").naturalWidth === 960`)
+		assert.Equal(t, true, b.asks("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways at %d pixels", width)
+		assert.Equal(t, true, b.asks(`document.querySelector("main").innerText.includes("<camera>")`))
+	}
+	assert.Empty(t, b.said, "the policy allows the picture")
 }
 
 func TestInABrowserWithoutScripts(t *testing.T) {

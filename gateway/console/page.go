@@ -27,7 +27,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 }).ParseFS(assets, "assets/*.html"))
 
 // policy lets a page load nothing but what this console serves.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Options of a console.
 type Options struct {
@@ -46,6 +46,7 @@ type Console struct {
 	options Options
 	reader  reader
 	history history
+	drawn   pictures
 	live    live
 	mux     *http.ServeMux
 }
@@ -60,8 +61,10 @@ func New(ctx context.Context, o Options) *Console {
 	go c.history.watch(ctx, o.Source.Measures)
 	c.mux.HandleFunc("GET "+Root+"{$}", c.page)
 	c.mux.HandleFunc("GET "+Root+"services/{name...}", c.page)
+	c.mux.HandleFunc("GET "+Root+"streams/{name...}", c.page)
+	c.mux.HandleFunc("GET "+Root+"frame", c.picture)
 	c.mux.HandleFunc("GET "+Root+"live", c.stream)
-	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"} {
+	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		body, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			panic(err) // it is embedded
@@ -143,6 +146,14 @@ func (c *Console) parts(ctx context.Context, path string) (main []byte, f frame,
 		o := c.overview(s)
 		err = pages.ExecuteTemplate(&b, "overview.html", o)
 		return b.Bytes(), o.frame, err
+	}
+	if name, ok := strings.CutPrefix(path, Root+"streams/"); ok {
+		page := c.streamPage(s, name)
+		if page == nil {
+			return nil, c.frame(s, "Not found", path), nil
+		}
+		err = pages.ExecuteTemplate(&b, "stream.html", page)
+		return b.Bytes(), page.frame, err
 	}
 	name, ok := strings.CutPrefix(path, Root+"services/")
 	if !ok {

@@ -61,6 +61,7 @@ type streamView struct {
 	Broken       bool
 	Over         template.HTML
 	TooFast      string // frames that were dropped since they came too fast; empty for none
+	Link         string // to its page; empty where its frames are not shown
 }
 
 // mostStreams is how many streams a page lists.
@@ -106,7 +107,11 @@ func (c *Console) service(s snapshot, status workflows.Status) servicePage {
 	}
 	if read := c.options.Source.Streams; read != nil && m.Streams != nil {
 		for _, line := range read(status.Name, mostStreams) {
-			page.Streams = append(page.Streams, viewStream(line))
+			one := viewStream(line)
+			if c.shows(status.Name) {
+				one.Link = linkOfStream(status.Name, line.ID)
+			}
+			page.Streams = append(page.Streams, one)
 		}
 		page.More = max(0, m.Streams.Open-len(page.Streams))
 	}

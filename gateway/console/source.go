@@ -10,6 +10,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
+	"github.com/harpagon/harpagon/wire/overlay"
 	"github.com/harpagon/harpagon/workflows"
 )
 
@@ -27,6 +28,10 @@ type Source struct {
 	// Streams are those of a pipeline that are open at this gateway and attain least, so many at the
 	// most; nil where none of any is told of.
 	Streams func(name string, most int) []admission.StreamLine
+
+	// Frame is the last frame of a stream of a pipeline, by the ID of its line, kept while it is asked for;
+	// the zero Frame where none has come since. Not ok where it may not be shown. Nil shows none.
+	Frame func(name, stream string) (overlay.Frame, bool)
 
 	// Pipeline is the declaration that serves under a name.
 	Pipeline func(name string) (pipelines.Pipeline, bool)

@@ -73,6 +73,9 @@ func (b *Builder) Stream(s pipelines.Stream) *Builder {
 	return b
 }
 
+// Overlay declares what is drawn on the frames of streams.
+func (b *Builder) Overlay(o pipelines.Overlay) *Builder { b.p.Overlay = o; return b }
+
 // Plan sets how the pipeline is planned.
 func (b *Builder) Plan(p pipelines.Planning) *Builder { b.p.Plan = p; return b }
 

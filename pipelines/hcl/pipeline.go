@@ -41,6 +41,8 @@ var pipelineBlock = block[pipelines.Pipeline]{
 			pipelines.UpdatePath, "There is an update block", "; a pipeline has one"),
 		one(&streamBlock, func(p *pipelines.Pipeline) *pipelines.Stream { return &p.Stream },
 			pipelines.StreamPath, "There is a stream block", "; a pipeline has one. Streams of another rate have a pipeline of their own, which may use the same devices"),
+		one(&overlayBlock, func(p *pipelines.Pipeline) *pipelines.Overlay { return &p.Overlay },
+			pipelines.OverlayPath, "There is an overlay block", "; a pipeline has one"),
 		many(&inputBlock, func(p *pipelines.Pipeline) *[]pipelines.Port { return &p.Inputs }),
 		many(&moduleBlock, func(p *pipelines.Pipeline) *[]pipelines.Module { return &p.Modules }),
 		many(&outputBlock, func(p *pipelines.Pipeline) *[]pipelines.Output { return &p.Outputs }),
@@ -210,6 +212,29 @@ var streamBlock = block[pipelines.Stream]{
 			return
 		}
 		*s = s.Sized()
+	},
+}
+
+var overlayBlock = block[pipelines.Overlay]{
+	kind: "overlay",
+	attributes: []attribute[pipelines.Overlay]{
+		attr("frame", text, func(o *pipelines.Overlay) *string { return &o.Frame },
+			`the input that takes pictures, by its name: '"FP32"' from 0 to 1 or '"UINT8"' of '[3, height, width]' or '[height, width, 3]', or '"BYTES"' of a JPEG or PNG`).noted("required"),
+		attr("boxes", text, func(o *pipelines.Overlay) *string { return &o.Boxes },
+			`an input or output of '[n, 4]', by its name: where something is. A box without width or height is none`),
+		attr("corners", text, func(o *pipelines.Overlay) *string { return &o.Corners },
+			`what the four numbers of a box are: '"xyxy"' (default) left, top, right and bottom, '"xywh"' left, top, width and height, '"cxcywh"' the middle, width and height`),
+		attr("unit", text, func(o *pipelines.Overlay) *string { return &o.Unit },
+			`in what they are: '"pixels"' (default) of the frame, or '"fractions"' of its width and height`),
+		attr("labels", texts, func(o *pipelines.Overlay) *[]string { return &o.Labels },
+			`inputs or outputs with an element for each box, which is written beside it: names, classes, scores, identities. A box with a negative whole number is none`),
+		attr("console", boolean, func(o *pipelines.Overlay) *bool { return &o.Console },
+			`'true' shows the last frame of a stream on the console, to whoever may read it, where the gateway asks for credentials. Without it nobody sees a frame there`),
+	},
+	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, _ *pipelines.Overlay) {
+		if attrs["frame"] == nil {
+			d.place(d.path+".frame", from.DefRange) // a fault may be that it is missing
+		}
 	},
 }
 

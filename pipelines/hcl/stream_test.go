@@ -192,3 +192,33 @@ func TestStateThatDoesNotGoRound(t *testing.T) {
 	assert.Contains(t, text, `26:15: error: No state found: The model of "track" has no input that one of its outputs is fed back to: it has the inputs "boxes", "h" and the outputs "ids", "z"`)
 	assert.Contains(t, text, `needs an input "h", which nothing feeds`)
 }
+
+// What is drawn on frames is read, checked where it stands, and printed.
+func TestOverlaysAreReadAndPrinted(t *testing.T) {
+	drawn := strings.NewReplacer("shape    = [3]", "shape    = [3, 96, 96]", "  input \"frame\"", `  overlay {
+    frame   = "frame"
+    boxes   = "boxes"
+    corners = "xywh"
+    unit    = "fractions"
+    labels  = ["boxes"]
+    console = true
+  }
+
+  input "frame"`).Replace(filmed)
+	read := func(text string) (*Config, string) {
+		c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": text, "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+		require.Empty(t, diags)
+		return c, c.Validate(nil).Error()
+	}
+	c, _ := read(drawn)
+	require.Empty(t, c.Validate(nil))
+	assert.Equal(t, pipelines.Overlay{Frame: "frame", Boxes: "boxes", Corners: "xywh", Unit: "fractions", Labels: []string{"boxes"}, Console: true}, c.Document.Pipelines[0].Overlay)
+	c.Document.Pipelines[0].Modules[0].ProfileFile = "p.csv"
+	assert.Equal(t, drawn, string(HCL(c.Document)))
+	_, said := read(strings.Replace(drawn, `corners = "xywh"`, `corners = "xyw"`, 1))
+	assert.Contains(t, said, "a.hcl:19,15-20: Unknown corners")
+	_, said = read(strings.Replace(drawn, `frame   = "frame"`, `frame   = "fram"`, 1))
+	assert.Contains(t, said, `Did you mean "frame"?`)
+	_, said = read(strings.Replace(drawn, "    frame   = \"frame\"\n", "", 1))
+	assert.Contains(t, said, "a.hcl:16,3-10: No such input; frame is the input that takes pictures")
+}

@@ -46,6 +46,8 @@ type metadataParameters struct {
 	Jitter    int64   `json:"jitter_ns,omitempty"`  // of its frames
 	Spread    bool    `json:"spread,omitempty"`     // streams are to be spread evenly over a period
 
+	Overlay *pipelines.Overlay `json:"overlay,omitempty"` // what is drawn on frames
+
 	Applications []applicationJSON `json:"applications,omitempty"`
 	Members      []applicationJSON `json:"members,omitempty"` // of a cluster
 }
@@ -71,6 +73,9 @@ func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
 		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
 		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO), Rate: m.Rate, FrameRate: m.FrameRate, Jitter: int64(m.Jitter), Spread: m.Spread, Memory: m.Memory},
 	}
+	if !m.Overlay.IsZero() {
+		j.Parameters.Overlay = &m.Overlay
+	}
 	j.Parameters.Applications, j.Parameters.Members = applicationsToJSON(m.Applications), applicationsToJSON(m.Members)
 	return json.Marshal(j)
 }
@@ -84,6 +89,9 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 	m := &wire.Metadata{
 		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO), Rate: j.Parameters.Rate, FrameRate: j.Parameters.FrameRate, Jitter: time.Duration(j.Parameters.Jitter), Spread: j.Parameters.Spread, Memory: j.Parameters.Memory,
 		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
+	}
+	if j.Parameters.Overlay != nil {
+		m.Overlay = *j.Parameters.Overlay
 	}
 	m.Applications, m.Members = applicationsFromJSON(j.Parameters.Applications), applicationsFromJSON(j.Parameters.Members)
 	if len(j.Versions) > 0 {

@@ -25,6 +25,7 @@ type feedFlags struct {
 	source  string
 	inputs  []string
 	frames  string
+	overlay string
 	below   float64
 	asJSON  bool
 }
@@ -52,6 +53,7 @@ follow that. With --together all send at one instant, which is the worst that a 
 counts on.`,
 		Example: `  harpagon feed crossing --streams 40 --duration 1m
   harpagon feed crossing --source street.mp4
+  harpagon feed tracks --source street.mp4 --overlay pictures
   harpagon feed crossing --source rtsp://10.0.0.9/main --streams 4
   harpagon feed crossing --streams 52 --json`,
 		Args: cobra.ExactArgs(1),
@@ -66,6 +68,7 @@ counts on.`,
 	flags.BoolVar(&f.options.Fixed, "keep-phases", false, "streams keep the phases that they begin with")
 	flags.StringVar(&f.source, "source", "", "`file` or URL of a video, for ffmpeg to decode")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input, as for load; random elements otherwise")
+	flags.StringVar(&f.overlay, "overlay", "", "draw what was found on frames, as the pipeline's overlay block declares, one frame a second of each stream, into a `folder`")
 	flags.StringVar(&f.frames, "frames", "", "write a line for each frame to a `file`, as CSV: its stream and number, the number that its answer carries, when it was due, sent and answered, in seconds, and what became of it")
 	flags.Float64Var(&f.below, "fail-below", 0, "exit with an error where the worst stream's attainment is below this share, such as 0.99")
 	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
@@ -122,16 +125,27 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if err != nil {
 		return fmt.Errorf("--frames: %w", err)
 	}
+	pictures, err := drawOverlays(f.overlay, pipeline, m.Overlay, o.Rate)
+	if err != nil {
+		return fmt.Errorf("--overlay: %w", err)
+	}
 	o.Progress, o.Ended = loadProgress(d), lines.add
 	tag := fmt.Sprintf("%08x", rand.Uint32()) // two feeds are not the same cameras
 	report, err := load.Feed(ctx, *o, func(stream int, name string) load.FrameStream {
-		return &fedStream{client.Stream(ctx, pipeline, tag+"/"+name), func(n int) sdk.Inputs { return next(stream, n) }}
+		return &fedStream{
+			Stream: client.Stream(ctx, pipeline, tag+"/"+name), name: name, pictures: pictures, frame: func(n int) sdk.Inputs { return next(stream, n) },
+		}
 	})
 	if failed := lines.Close(); err == nil && failed != nil {
 		err = fmt.Errorf("--frames: %w", failed)
 	}
+	drawn, undrawn := pictures.Close()
 	if err != nil {
 		return err
+	}
+	fmt.Fprint(d.Stderr, drawn)
+	if undrawn != nil {
+		undrawn = fmt.Errorf("--overlay: %w", undrawn)
 	}
 	if f.asJSON {
 		encoder := json.NewEncoder(d.Stdout)
@@ -141,7 +155,7 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		_, err = fmt.Fprint(d.Stdout, report.Describe())
 	}
 	if err == nil {
-		err = fault()
+		err = errors.Join(fault(), undrawn)
 	}
 	if err == nil && report.Worst < f.below {
 		err = fmt.Errorf("of the worst stream %.4f were in time, below the %v of --fail-below", report.Worst, f.below)
@@ -152,16 +166,22 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 // fedStream sends frames by their numbers.
 type fedStream struct {
 	*sdk.Stream
-	frame func(n int) sdk.Inputs
+	name     string
+	frame    func(n int) sdk.Inputs
+	pictures *overlays
+	kept     sync.Map // by its number, a frame under way that is to be drawn
 }
 
 // Send implements load.FrameStream.
 func (s *fedStream) Send(n int, last bool) error {
-	id := sdk.WithID(strconv.Itoa(n))
-	if last {
-		return s.SendLast(s.frame(n), id)
+	id, inputs := sdk.WithID(strconv.Itoa(n)), s.frame(n)
+	if s.pictures.wants(n) {
+		s.kept.Store(n, inputs)
 	}
-	return s.Stream.Send(s.frame(n), id)
+	if last {
+		return s.SendLast(inputs, id)
+	}
+	return s.Stream.Send(inputs, id)
 }
 
 // Receive implements load.FrameStream.
@@ -171,7 +191,10 @@ func (s *fedStream) Receive() (n int, err error) {
 		return 0, err
 	}
 	if n, err = strconv.Atoi(r.ID()); err != nil {
-		n = -1 // it is of no frame
+		return -1, nil // it is of no frame
+	}
+	if inputs, ok := s.kept.LoadAndDelete(n); ok {
+		s.pictures.add(s.name, n, inputs.(sdk.Inputs), r.Response())
 	}
 	return n, nil
 }
@@ -180,18 +203,8 @@ func (s *fedStream) Receive() (n int, err error) {
 // before them.
 func pictured(inputs []pipelines.Port) (p pipelines.Port, height, width int, planes bool, err error) {
 	for _, in := range inputs {
-		shape := in.Shape
-		if len(in.Typical) > 0 {
-			shape = in.Typical
-		}
-		if len(shape) != 3 || in.Datatype != "FP32" && in.Datatype != "UINT8" {
-			continue
-		}
-		switch {
-		case shape[0] == 3 && shape[1] > 0 && shape[2] > 0:
-			return in, int(shape[1]), int(shape[2]), true, nil
-		case shape[2] == 3 && shape[0] > 0 && shape[1] > 0:
-			return in, int(shape[0]), int(shape[1]), false, nil
+		if height, width, planes, ok := in.FrameShape(); ok && height > 0 && width > 0 {
+			return in, height, width, planes, nil
 		}
 	}
 	return p, 0, 0, false, fmt.Errorf("no input takes frames: one of shape [3, height, width] or [height, width, 3], of FP32 or UINT8, or of one of BYTES for JPEG")

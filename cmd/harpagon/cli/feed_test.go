@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"image/jpeg"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +34,7 @@ func cameras(t *testing.T) (at string, seen func() map[string][]byte) {
 		_, _ = io.WriteString(w, `{"name":"a","version":"1","extensions":["binary_tensor_data"]}`)
 	})
 	mux.HandleFunc("GET /v2/models/{name}", func(w http.ResponseWriter, r *http.Request) {
-		rate := `,"frame_rate":50,"spread":true`
+		rate := `,"frame_rate":50,"spread":true,"overlay":{"frame":"frame","boxes":"boxes"}`
 		if r.PathValue("name") != "crossing" {
 			rate = ""
 		}
@@ -60,7 +61,7 @@ func cameras(t *testing.T) (at string, seen func() map[string][]byte) {
 			_, _ = w.Write(oip.EncodeError(&wire.Error{Code: wire.CodeOverloaded, Reason: "0 more fit", Cause: wire.CauseNoPlace}))
 			return
 		}
-		body, header, err = oip.EncodeResponse(&wire.InferResponse{ID: call.Request.ID, Pipeline: "crossing", Outputs: call.Request.Inputs}, func(string) bool { return true })
+		body, header, err = oip.EncodeResponse(&wire.InferResponse{ID: call.Request.ID, Pipeline: "crossing", Outputs: []wire.NamedTensor{{Name: "boxes", Tensor: wire.FromFloat32([]float32{0, 0, 1, 1}, 1, 4)}}}, func(string) bool { return true })
 		assert.NoError(t, err)
 		w.Header().Set(oip.HeaderLength, strconv.Itoa(header))
 		_, _ = w.Write(body)
@@ -177,6 +178,64 @@ func TestFeedOfAVideo(t *testing.T) {
 	program("printf " + frames + "; sleep 60\n")
 	got = run(t, "feed", "crossing", "--gateway", at, "--duration", "100ms", "--streams", "2", "--source", "rtsp://somebody")
 	require.Equal(t, ExitOK, got.code, got.stderr)
+}
+
+// Of each stream a frame a second is drawn, with what was answered for that frame.
+func TestFeedDrawsWhatWasFound(t *testing.T) {
+	at, _ := cameras(t)
+	folder := t.TempDir()
+	got := run(t, "feed", "crossing", "--gateway", at, "--duration", "1100ms", "--streams", "2", "--overlay", filepath.Join(folder, "drawn"))
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stderr, "of one frame a second of each stream")
+	for _, stream := range []string{"camera-1", "camera-2"} {
+		file, err := os.Open(filepath.Join(folder, "drawn", stream, "000000.jpg"))
+		require.NoError(t, err)
+		picture, err := jpeg.Decode(file)
+		require.NoError(t, err)
+		_ = file.Close()
+		assert.Equal(t, 320, picture.Bounds().Dx())
+		r, g, b, _ := picture.At(159, 80).RGBA()
+		assert.True(t, r > 0xc000 && g < 0x4000 && b < 0x4000, "the side of the box is at the middle: %x %x %x", r, g, b)
+		others, err := os.ReadDir(filepath.Join(folder, "drawn", stream))
+		require.NoError(t, err)
+		for _, f := range others {
+			assert.Contains(t, []string{"000000.jpg", "000050.jpg"}, f.Name())
+		}
+	}
+	taken := filepath.Join(folder, "file")
+	require.NoError(t, os.WriteFile(taken, nil, 0o600))
+	got = run(t, "feed", "crossing", "--gateway", at, "--duration", "20ms", "--overlay", taken)
+	assert.NotEqual(t, ExitOK, got.code)
+	assert.Contains(t, got.stderr, "--overlay: mkdir ")
+	_, err := drawOverlays(folder, "crossing", pipelines.Overlay{}, 10)
+	require.ErrorContains(t, err, "crossing has no overlay block, which declares what is drawn on its frames")
+}
+
+// Drawing holds nobody up, what it cannot take is counted, and what cannot be drawn is an error.
+func TestOverlaysThatAreTooMany(t *testing.T) {
+	o := &overlays{folder: t.TempDir(), of: pipelines.Overlay{Frame: "f"}, every: 1, jobs: make(chan picture, 2)}
+	for n := range 5 {
+		o.add("a", n, nil, &wire.InferResponse{})
+	}
+	assert.Equal(t, []int{2, 3}, []int{o.taken, o.leftOut})
+	o.taken = mostPictures
+	o.add("a", 6, nil, &wire.InferResponse{})
+	assert.Equal(t, 4, o.leftOut)
+	text, err := o.Close()
+	require.NoError(t, err)
+	assert.Contains(t, text, "; 4 left out")
+	o, err = drawOverlays(o.folder, "p", o.of, 0.2)
+	require.NoError(t, err)
+	assert.True(t, o.wants(3), "slower than one a second: all are drawn")
+	o.add("a", 1, nil, &wire.InferResponse{})
+	text, err = o.Close()
+	require.ErrorContains(t, err, "000001.jpg: there is no f")
+	assert.Contains(t, text, "0 pictures")
+	var none *overlays
+	assert.False(t, none.wants(0))
+	text, err = none.Close()
+	require.NoError(t, err)
+	assert.Empty(t, text)
 }
 
 // An address that nobody answers at, one that ends and one that stalls are told, and bounded.

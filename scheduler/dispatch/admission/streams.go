@@ -284,6 +284,7 @@ func (r *recent) count(inTime bool) {
 // StreamLine is one stream that is open, and what it attains.
 type StreamLine struct {
 	Name       string
+	ID         string    // which the driver may set, where names are not one stream's alone
 	Frames     int64     // its last thousand or so that count; see Streams.Count
 	Attainment float64   // of these
 	Recent     []float64 // of sixteen frames each, the latest last
@@ -295,7 +296,7 @@ func (s *Streams) Lines(most int) []StreamLine {
 	all := make([]StreamLine, 0, len(s.open))
 	for name, of := range s.open {
 		if of.frames+of.fast > 0 {
-			all = append(all, StreamLine{name, of.frames, of.share(), of.recent.shares, of.fast})
+			all = append(all, StreamLine{name, "", of.frames, of.share(), of.recent.shares, of.fast})
 		}
 	}
 	slices.SortFunc(all, func(a, b StreamLine) int {

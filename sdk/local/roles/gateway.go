@@ -374,7 +374,7 @@ func (r *Gateway) console(life context.Context, o GatewayOptions, commands *cont
 				}
 				return all
 			},
-			Streams: r.Gateway.StreamLines,
+			Streams: r.Gateway.StreamLines, Frame: r.Gateway.LastFrame,
 			Pipeline: func(name string) (pipelines.Pipeline, bool) {
 				d, ok := r.Gateway.Deployment(name)
 				return d.Pipeline, ok
