@@ -28,7 +28,7 @@ type filmedConsole struct {
 	allowed, guarded bool
 	frame            overlay.Frame
 	busy             bool // others look
-	asked, drawn     int
+	asked            int
 }
 
 func (f *filmedConsole) options() Options {
