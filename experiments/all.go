@@ -92,11 +92,18 @@ func Elsewhere() []Printed {
 	}
 }
 
-// Others is a table of what is not made under its own name, and where it is or why not.
+// Others is a table of what is not made under its own name: those that another figure shows
+// together, and those that are not made for the same reason.
 func Others(list []Printed) Grid {
-	g := Grid{Header: []string{"figure", "title", "shown by", "why it is not made"}, Prose: 3}
+	g := Grid{Header: []string{"where it is, or why it is not made", "figures"}, Prose: 1}
 	for _, p := range list {
-		g.Rows = append(g.Rows, []string{p.ID, p.Title, cmp.Or(p.In, "-"), cmp.Or(p.Why, "-")})
+		where := cmp.Or(p.Why, "in "+p.In)
+		k := slices.IndexFunc(g.Rows, func(row []string) bool { return row[0] == where })
+		if k < 0 {
+			g.Rows = append(g.Rows, []string{where, p.ID})
+		} else {
+			g.Rows[k][1] += ", " + p.ID
+		}
 	}
 	return g
 }

@@ -158,39 +158,55 @@ func (g *Gap) better(a, b Trial) bool {
 
 // Describe is the gap in one sentence.
 func (g *Gap) Describe() string {
-	what := g.System + ", " + g.Metric
-	if g.Setting != "" {
-		what += " (" + g.Setting + ")"
-	}
 	n := quantity.Number
-	text := fmt.Sprintf("%s: %s is printed; %s on our terms, %s as the paper. ", what, n(g.Paper), n(g.Ours), n(g.AsPaper))
+	return fmt.Sprintf("%s: %s is printed; %s as the paper; %s.", named(g.System, g.Metric, g.Setting), n(g.Paper), n(g.AsPaper), g.Known())
+}
+
+// Known is the number on our terms, and which assumptions meet the printed one.
+func (g *Gap) Known() string {
+	n, text := quantity.Number, ""
+	if n(g.Ours) != n(g.AsPaper) {
+		text = n(g.Ours) + " on our terms; "
+	}
 	switch {
 	case g.met(g.Ours):
-		text += "It is met on our terms"
+		var lost []string
 		for _, t := range g.Alone {
 			if !g.met(t.Ours) {
-				text += fmt.Sprintf("; %s gives %s", strings.Join(t.Assumed, " and "), n(t.Ours))
+				lost = append(lost, t.Describe())
 			}
 		}
-	case g.Best != nil && g.met(g.Best.Ours) && g.met(g.AsPaper):
-		text += fmt.Sprintf("Met with %s: %s", strings.Join(g.Best.Assumed, " and "), n(g.Best.Ours))
-	case g.Best != nil && g.met(g.Best.Ours):
-		text += fmt.Sprintf("Open: %s alone would meet it, with %s, and not beside what else is assumed", strings.Join(g.Best.Assumed, " and "), n(g.Best.Ours))
-	case g.Best != nil:
-		text += fmt.Sprintf("Open; %s closes %.0f %% of it: %s", strings.Join(g.Best.Assumed, " and "), 100*g.closes(g.Best.Ours), n(g.Best.Ours))
-	case len(g.Alone) > 0:
-		var tried []string
-		for _, t := range g.Alone {
-			tried = append(tried, fmt.Sprintf("%s gives %s", t.Assumed[0], n(t.Ours)))
+		if text += "met there"; len(lost) > 0 {
+			text += ", and not with " + strings.Join(lost, ", ")
 		}
-		text += "Open: " + strings.Join(tried, ", ")
+	case g.Best != nil && g.met(g.Best.Ours) && g.met(g.AsPaper):
+		text += "met with " + g.Best.Describe()
+	case g.Best != nil && g.met(g.Best.Ours):
+		text += "open: met by nothing but " + g.Best.Describe()
+	case g.Best != nil:
+		text += fmt.Sprintf("open: %.0f %% closed by %s", 100*g.closes(g.Best.Ours), g.Best.Describe())
+	case len(g.Alone) > 0:
+		text += "open: no assumption closes a quarter of it"
 	default:
-		text += "Open: nothing that could be tried is known"
+		text += "open"
 	}
 	if len(g.Untried) > 0 && !g.met(g.Ours) && (g.Best == nil || !g.met(g.Best.Ours)) {
-		text += "; not tried, because it cannot be here: " + strings.Join(g.Untried, ", ")
+		text += "; cannot be tried: " + strings.Join(g.Untried, ", ")
 	}
-	return text + "."
+	return text
+}
+
+// Describe names the assumptions, and the number under them.
+func (t *Trial) Describe() string {
+	return fmt.Sprintf("%s (%s)", strings.Join(t.Assumed, " and "), quantity.Number(t.Ours))
+}
+
+// named is a number's name: its system, its metric and where it was measured.
+func named(system, metric, setting string) string {
+	if setting == "" {
+		return system + ", " + metric
+	}
+	return system + ", " + metric + ", " + setting
 }
 
 // Describe lists the gaps, and the assumptions that their sentences name.
@@ -255,6 +271,19 @@ func (r *Row) place() string {
 	return strings.Join(words, ", ")
 }
 
+// titledPlace is the place, with the names of its numbers.
+func (r *Row) titledPlace() string {
+	var words []string
+	for _, v := range r.Setting {
+		if _, ok := r.Setting.Number(v.Name); ok {
+			words = append(words, strings.ReplaceAll(v.Name, "_", " ")+" "+r.Setting.Text(v.Name))
+		} else {
+			words = append(words, r.Setting.Text(v.Name))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 func (r *Row) key() string { return r.place() + "; " + r.System + "; " + r.Metric }
 
 // far reports whether the row is far from the printed number.
@@ -293,13 +322,13 @@ func (r *Result) Sentences() []string {
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if !row.far() {
+		if r.beside || !row.far() {
 			continue
 		}
 		if g := r.gap(row); g != nil {
 			list = append(list, notPrinted+g.Describe())
 		} else {
-			list = append(list, notPrinted+row.System+", "+row.Metric+": not looked into yet.")
+			list = append(list, notPrinted+named(row.System, row.Metric, row.place())+": "+unknown+".")
 		}
 	}
 	return list
@@ -308,6 +337,7 @@ func (r *Result) Sentences() []string {
 const (
 	notPrinted = "Not as printed: "
 	assumed    = "Assumed: "
+	unknown    = "not looked into yet"
 )
 
 // Recall is what a figure found when it was made before: its rows, sentences and assumptions,

@@ -103,6 +103,8 @@ type Result struct {
 
 	Gaps []Gap    `json:"-"`                 // what is known of numbers that are far from the printed ones
 	Held []string `json:"assumed,omitempty"` // names of the assumptions under which it was made
+
+	beside bool // shown as one table of ours, the paper's and their ratio
 }
 
 // Row is one measured number.
@@ -152,6 +154,14 @@ func (r Result) Only(metrics []string) Result {
 	if len(rows) > 0 {
 		r.Rows = rows
 	}
+	return r
+}
+
+// Printed is the result with the numbers alone that a paper prints. Its table has a line for
+// each: ours, the paper's, their ratio, and what is known of it where it is far.
+func (r Result) Printed() Result {
+	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return row.Paper == nil })
+	r.beside = true
 	return r
 }
 

@@ -56,8 +56,26 @@ late (%), arrivals even:
 
 That is all.
 
-Not as printed: ours, goodput (even, 2.5): 900 is printed; 2500 on our terms, 2500 as the paper. Open; haste closes 62 % of it: 1500.
+Not as printed: ours, goodput, even, 2.5: 900 is printed; 2500 as the paper; open: 62 % closed by haste (1500).
 `, f.Markdown(r))
+}
+
+// TestPrinted: a line for each number that the paper prints, and none for the others.
+func TestPrinted(t *testing.T) {
+	f, r := example()
+	assert.Equal(t, `## An example [a/b]
+
+| number | ours | paper | ratio | where it is far, what is known |
+| --- | ---: | ---: | ---: | --- |
+| ours, goodput (1/s), even, load 1 | 1000 | 900 | 1.111 |  |
+| ours, goodput (1/s), even, load 2.5 | 2500 | 900 | 2.778 | open: 62 % closed by haste (1500) |
+| ours, late (%), even, load 9 | 9 | 10 | 0.9 |  |
+
+That is all.
+`, f.Markdown(r.Printed()))
+	assert.Len(t, f.Tables(r), 2, "rows of the whole stay")
+	r.Gaps = nil
+	assert.Contains(t, f.Text(r.Printed()), "ours, goodput (1/s), even, load 2.5  2500    900  2.778  not looked into yet")
 }
 
 // TestGaps: what is far from the printed numbers is described, or named as not looked into.
@@ -66,7 +84,7 @@ func TestGaps(t *testing.T) {
 	assert.Empty(t, r.Unexplained())
 	r.Gaps = nil
 	assert.Len(t, r.Unexplained(), 1, "1000 for 900 is near")
-	assert.Equal(t, []string{"That is all.", "Not as printed: ours, goodput: not looked into yet."}, r.Sentences())
+	assert.Equal(t, []string{"That is all.", "Not as printed: ours, goodput, even, 2.5: not looked into yet."}, r.Sentences())
 }
 
 // TestDescribeGap: met by the fewest assumptions, open where they close little of it.
@@ -76,11 +94,11 @@ func TestDescribeGap(t *testing.T) {
 	}
 	met := trial(1.9, "a", "b")
 	for want, g := range map[string]experiments.Gap{
-		"s, m: 2 is printed; 1 on our terms, 1.9 as the paper. Met with a and b: 1.9.": {Best: &met},
-		"s, m: 2 is printed; 1 on our terms, 1.9 as the paper. Open: a gives 1.1; not tried, because it cannot be here: c.": {
+		"s, m: 2 is printed; 1.9 as the paper; 1 on our terms; met with a and b (1.9).": {Best: &met},
+		"s, m: 2 is printed; 1.9 as the paper; 1 on our terms; open: no assumption closes a quarter of it; cannot be tried: c.": {
 			Alone: []experiments.Trial{trial(1.1, "a")}, Untried: []string{"c"}},
-		"s, m: 2 is printed; 1 on our terms, 1.9 as the paper. Open: nothing that could be tried is known.": {},
-		"s, m: 2 is printed; 2.1 on our terms, 1.9 as the paper. It is met on our terms; b gives 1.1.": {
+		"s, m: 2 is printed; 1.9 as the paper; 1 on our terms; open.": {},
+		"s, m: 2 is printed; 1.9 as the paper; 2.1 on our terms; met there, and not with b (1.1).": {
 			Ours: 2.1, Alone: []experiments.Trial{trial(2, "a"), trial(1.1, "b")}, Best: &met},
 	} {
 		g.System, g.Metric, g.Paper, g.Ours, g.AsPaper = "s", "m", 2, cmp.Or(g.Ours, 1), 1.9

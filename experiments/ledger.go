@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines/quantity"
@@ -12,6 +13,15 @@ type Made struct {
 	ID   string
 	Took time.Duration
 	Rows []Row
+}
+
+// Times lists the figures, with how long each took.
+func Times(all []Made) string {
+	var words []string
+	for _, m := range all {
+		words = append(words, fmt.Sprintf("%s (%.1f s)", m.ID, m.Took.Seconds()))
+	}
+	return strings.Join(words, ", ")
 }
 
 // Ledger has a line for each figure: how long it took, how many of its numbers the paper

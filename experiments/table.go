@@ -26,6 +26,9 @@ type Layout struct{ Down, Across []string }
 
 // Tables are the rows as one or several tables.
 func (f *Figure) Tables(r Result) []Grid {
+	if r.beside {
+		return []Grid{r.besides()}
+	}
 	var tables []*pivot
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -42,6 +45,23 @@ func (f *Figure) Tables(r Result) []Grid {
 		grids[i] = t.grid()
 	}
 	return grids
+}
+
+// besides is the table of a result that Printed made.
+func (r *Result) besides() Grid {
+	g := Grid{Header: []string{"number", "ours", "paper", "ratio", "where it is far, what is known"}, Tail: 1, Numbers: len(r.Rows)}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		known := ""
+		if row.far() {
+			if known = unknown; r.gap(row) != nil {
+				known = r.gap(row).Known()
+			}
+		}
+		n := quantity.Number
+		g.Rows = append(g.Rows, []string{named(row.System, row.value(Metric), row.titledPlace()), n(row.Ours), n(*row.Paper), n(*row.Ratio), known})
+	}
+	return g
 }
 
 // value is what the row has under the name, as text.
@@ -149,7 +169,7 @@ func (p *pivot) grid() Grid {
 
 // Text writes the figure for terminals.
 func (f *Figure) Text(r Result) string {
-	parts := []string{f.Title + " [" + f.ID + "]\n"}
+	parts := []string{f.heading() + "\n"}
 	for _, g := range f.Tables(r) {
 		parts = append(parts, g.captioned("%s\n")+g.Text())
 	}
@@ -159,11 +179,16 @@ func (f *Figure) Text(r Result) string {
 // Markdown writes the figure for documents.
 func (f *Figure) Markdown(r Result) string {
 	parts := []string{"## " + f.Title + "\n"}
+	if r.beside {
+		parts[0] = "## " + f.heading() + "\n"
+	}
 	for _, g := range f.Tables(r) {
 		parts = append(parts, g.captioned("%s:\n\n")+g.Markdown())
 	}
 	return strings.Join(append(parts, paragraphs(r.Sentences())...), "\n")
 }
+
+func (f *Figure) heading() string { return f.Title + " [" + f.ID + "]" }
 
 func paragraphs(notes []string) []string {
 	var list []string
@@ -213,13 +238,17 @@ type Grid struct {
 	Header  []string
 	Rows    [][]string
 	Prose   int // columns after the first that hold words
+	Tail    int // columns at the end that hold words
 	Numbers int // measured ones in it
 }
+
+// words reports whether column i holds words.
+func (g Grid) words(i int) bool { return i <= g.Prose || i >= len(g.Header)-g.Tail }
 
 // Text aligns columns for a terminal: words to the left, numbers to the right.
 func (g Grid) Text() string {
 	lines := append([][]string{g.Header}, g.Rows...)
-	widths := make([]int, g.Prose+1)
+	widths := make([]int, len(g.Header))
 	for _, line := range lines {
 		for i := range widths {
 			widths[i] = max(widths[i], len(line[i]))
@@ -229,7 +258,7 @@ func (g Grid) Text() string {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, line := range lines {
 		for i, cell := range line {
-			if i < len(widths) {
+			if g.words(i) {
 				cell += strings.Repeat(" ", widths[i]-len(cell))
 			}
 			fmt.Fprintf(w, "%s\t", cell)
@@ -247,7 +276,7 @@ func (g Grid) Markdown() string {
 	line(g.Header)
 	var rule []string
 	for i := range g.Header {
-		if i <= g.Prose {
+		if g.words(i) {
 			rule = append(rule, "---")
 		} else {
 			rule = append(rule, "---:")

@@ -29,6 +29,7 @@ type reproduceFlags struct {
 	out, plot, trace   string
 	from               string
 	metrics            []string
+	printed            bool
 	as                 string
 	explain            bool
 }
@@ -80,6 +81,7 @@ system tells it, so that other work hardly matters.`,
 	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")
 	flags.BoolVar(&f.asMarkdown, "markdown", false, "print the tables as Markdown")
 	flags.StringArrayVar(&f.metrics, "metric", nil, "print only this `metric` of the figures that have it, such as \"goodput\"; may be repeated. --out and --plot keep all")
+	flags.BoolVar(&f.printed, "printed", false, "print only numbers that a paper prints, each with its ratio; --out and --plot keep all")
 	flags.StringVar(&f.out, "out", "", "write each figure to `folder`, too: ID.md, ID.csv, and ID.svg where it can be drawn")
 	flags.StringVar(&f.plot, "plot", "", "draw each figure that can be drawn to `folder`: ID.svg")
 	flags.StringVar(&f.from, "from", "", "a `file` that --json wrote: show what it has, and make only figures that it lacks")
@@ -211,7 +213,7 @@ func where(p experiments.Printed) string {
 // make makes the figures one after the other. Each is printed and written when
 // it is done, so that one who stops it keeps what there is.
 func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments.Figure, ids []string) error {
-	line, e := f.command(ids), d.Env()
+	command, e := f.command(ids), d.Env()
 	e.Quick, e.Trace = !f.full, f.trace
 	if f.explain {
 		return f.explainAll(ctx, d, e, chosen)
@@ -225,8 +227,8 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		return err
 	}
 	made, began := []figureJSON{}, d.now()
-	var lines []experiments.Made
-	head := f.head(line)
+	var lines, unprinted []experiments.Made
+	head := f.head(command)
 	for i := range chosen {
 		one := &chosen[i]
 		fmt.Fprintf(d.Stderr, "%s (%d of %d)\n", one.ID, i+1, len(chosen))
@@ -250,18 +252,25 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		if before != nil {
 			took = time.Duration(before.Took * float64(time.Second))
 		}
-		lines = append(lines, experiments.Made{ID: one.ID, Took: took, Rows: r.Rows})
-		shown := r.Only(f.metrics)
+		shown, line := r.Only(f.metrics), experiments.Made{ID: one.ID, Took: took, Rows: r.Rows}
+		if f.printed {
+			shown = shown.Printed()
+		}
+		if f.printed && len(shown.Rows) == 0 {
+			unprinted = append(unprinted, line)
+		} else {
+			lines = append(lines, line)
+		}
 		made = append(made, figureJSON{ID: one.ID, Title: one.Title, Seconds: one.Seconds, Took: took.Seconds(), Rows: shown.Rows, Notes: r.Sentences(), Assumed: r.Held})
 		switch {
-		case f.asJSON:
+		case f.asJSON, f.printed && len(shown.Rows) == 0:
 		case f.asMarkdown:
 			fmt.Fprint(d.Stdout, head, one.Markdown(shown), "\n")
 			head = ""
 		default:
 			fmt.Fprint(d.Stdout, one.Text(shown), "\n")
 		}
-		if err = f.keep(d, one, r, f.head(line)); err != nil {
+		if err = f.keep(d, one, r, f.head(command)); err != nil {
 			break
 		}
 	}
@@ -273,6 +282,9 @@ func (f *reproduceFlags) make(ctx context.Context, d *Deps, chosen []experiments
 		fmt.Fprint(d.Stdout, "## Figures beside the papers\n\n", g.Markdown(), "\n")
 	} else if len(g.Rows) > 1 && !f.asJSON {
 		fmt.Fprint(d.Stdout, "Figures beside the papers\n\n", g.Text())
+	}
+	if len(unprinted) > 0 && !f.asJSON {
+		fmt.Fprint(d.Stdout, "The papers print no number of these; harpagon reproduce ID shows ours: ", experiments.Times(unprinted), ".\n\n")
 	}
 	var others []experiments.Printed
 	for _, id := range ids {
@@ -396,6 +408,9 @@ func (f *reproduceFlags) command(ids []string) string {
 	}
 	if f.trace != "" {
 		words = append(words, "--trace", filepath.Base(f.trace))
+	}
+	if f.printed {
+		words = append(words, "--printed")
 	}
 	for _, m := range f.metrics {
 		words = append(words, "--metric", strconv.Quote(m))

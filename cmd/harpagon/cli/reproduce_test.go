@@ -160,7 +160,7 @@ func TestReproduceAs(t *testing.T) {
 	gaps := run(t, "reproduce", id, "--explain")
 	require.Equal(t, ExitOK, gaps.code, gaps.stderr)
 	assert.Contains(t, gaps.stdout, "Harp-dt, worst case over that of TC dispatch: 1.428 is printed; ")
-	assert.Contains(t, gaps.stdout, "Met with dt-1.5d: ")
+	assert.Contains(t, gaps.stdout, "met with dt-1.5d (")
 	whole := run(t, "reproduce", "harpagon/table2", "--explain")
 	assert.Equal(t, "harpagon/table2: every printed number is met.\n", whole.stdout)
 }
