@@ -248,21 +248,26 @@ func growth(ctx context.Context, e *Env) (Result, error) {
 		if err != nil {
 			return out, err
 		}
+		var without []string
 		for i, v := range variants {
 			for _, at := range points[i] {
-				at.addTo(&out, Set("cost_model", model, "modules", at.Modules), v.Name)
+				if at.Status == plan.Infeasible {
+					without = append(without, fmt.Sprintf("%s for %d modules", v.Name, at.Modules))
+				} else {
+					at.addTo(&out, Set("cost_model", model, "modules", at.Modules), v.Name)
+				}
 			}
 		}
+		if len(without) > 0 {
+			out.Note("No plan under cost model %s: %s.", model, strings.Join(without, ", "))
+		}
 	}
+	out.Note("A policy is not tried on larger pipelines than the first that took it more than a second.")
 	return out, nil
 }
 
 // addTo appends the solve time, and how far from proven the plan is.
 func (p GrowthPoint) addTo(out *Result, at Setting, policy string) {
-	if p.Status == plan.Infeasible {
-		out.Note("%s finds no plan for %d modules under cost model %s, in %.3g ms.", policy, p.Modules, at[0].Of, p.Solve)
-		return
-	}
 	out.Add(at, policy, "solve time", "ms", p.Solve)
 	if p.Bound > 0 && p.Cost > p.Bound*(1+Tolerance) {
 		out.Add(at, policy, "gap", "% of the cost", 100*(p.Cost-p.Bound)/p.Cost)
