@@ -263,7 +263,7 @@ func instead(backend string) string {
 	case "tensorrt":
 		return "name the ONNX file that the plan was made of as its model, with engine = \"onnxruntime-tensorrt\""
 	case "pytorch":
-		return "export it by torch.onnx.export with dynamic_axes for the batch, or serve it by a program: command = [\"python3\", \"./serve.py\"] with harpagon_engine.torch (docs/how-to/pytorch.md)"
+		return "export it by torch.onnx.export with dynamic_axes for the batch, or serve it by a program: command = [\"python3\", \"./serve.py\"] with harpagon_engine.torch (docs/tutorials/pytorch-on-a-gpu.md)"
 	case "tensorflow":
 		return "export it by tf2onnx"
 	case "openvino":
