@@ -29,7 +29,7 @@ type applyFlags struct {
 
 // register adds what commands have that change a service.
 func (f *applyFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.reason, "reason", "", "why, for the history")
+	c.Flags().StringVar(&f.reason, "reason", "", "reason to record in the history")
 	c.Flags().DurationVar(&f.wait, "wait", 10*time.Minute, "how long to wait until it serves; 0 returns when it is accepted")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changed")
@@ -52,18 +52,18 @@ func newApplyCommand(d *Deps) *cobra.Command {
 		Use:   "apply PATH...",
 		Short: "Change what runs; no request is lost",
 		Long: `Makes the declaration the one in force. Where it differs from what runs, the
-pipeline is planned anew; new executors are ready before traffic moves, and the
+pipeline is planned again; new executors are ready before traffic moves, and the
 old ones finish what they hold. Functions are planned, and called at their
-provider, which must answer. It returns when the new plan serves; when the new
-plan cannot be carried out, the old one goes on serving and apply says why.
+provider, which must answer. It returns when the new plan serves. If the new
+plan cannot be carried out, the old one goes on serving and apply prints the reason.
 
 With --plan it carries out the plans that harpagon plan --out wrote, and no others: the
-declaration is read again where it stood then. It is refused when something that the
-plans stand on has changed since: declaration, profiles, devices, the generation in
-force, the version of this program, or the file itself.
+declaration is read again from the same path. The file is refused if something that the
+plans depend on has changed: declaration, profiles, devices, the generation in force,
+the version of this program, or the file itself.
 
 With --prune, services that run and are not declared are deleted once all that is declared
-serves; where it cannot be carried out, nothing is deleted.
+serves. If something cannot be carried out, nothing is deleted.
 
 A pipeline with an update block is given a share of the requests first, and apply waits
 until it serves all of them, or was taken back.

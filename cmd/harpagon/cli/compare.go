@@ -46,20 +46,19 @@ func newCompareCommand(d *Deps) *cobra.Command {
 		Long: `Plans every pipeline of a declaration, by itself, with every policy that there is,
 and prints a table: cost per hour, its ratio to the best plan, the proven lower
 bound, the latency that the policy claims and the one that is proven, and whether
-the plan is sound. Where a policy looks cheaper only because it promises what no
-dispatcher can keep, it says so. Several pipelines are planned together as well,
+the plan is sound. A note marks each policy that looks cheaper only because it promises
+what no dispatcher can keep. Several pipelines are planned together as well,
 as harpagon plan does.
 
 With --plot it draws cost over SLO and cost over rate around what the files
 declare. Lines are dashed where the plan is not sound; policies that need longer
 than 300 ms a plan are left out, unless --policy names them.
 
-The policy that a plan block names is planned as the block says; --without and
---split are for the policies that have such steps.
+The policy that a plan block names is planned with the settings of the block; --without
+and --split apply to the policies that have such steps.
 
-Functions are planned by every policy of theirs, costs per million requests, and
-so are pools, by goodput. A cluster is compared with the same pipelines on devices
-of their own.
+Functions are compared by cost per million requests, pools by goodput, and clusters
+with the same pipelines on devices of their own.
 
 It exits with 1 when some pipeline, function or pool has no sound plan by any policy.`,
 		Example: `  harpagon compare pipelines/library
@@ -73,7 +72,7 @@ It exits with 1 when some pipeline, function or pool has no sound plan by any po
 	flags.StringSliceVar(&f.models, "cost-model", nil, "compare under these cost models, which harpagon plan --help lists (default as declared)")
 	flags.StringSliceVar(&f.policies, "policy", nil, "only these policies, which harpagon plan --help lists")
 	f.steps.RegisterSteps(c)
-	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take which can be cut short")
+	flags.DurationVar(&f.limit, "time-limit", scheduler.DefaultTimeLimit, "the longest that a search may take")
 	f.state.Register(c, keptUsage)
 	flags.BoolVar(&f.asJSON, "json", false, "print the comparisons as JSON")
 	flags.StringVar(&f.plot, "plot", "", "draw costs to a `file` that ends in .svg or .png")

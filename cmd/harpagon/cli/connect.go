@@ -142,7 +142,7 @@ type temporalAt struct {
 // newTemporalAt adds the flags that say where Temporal is.
 func newTemporalAt(d *Deps, c *cobra.Command) *temporalAt {
 	t := &temporalAt{Deps: d}
-	c.Flags().StringVar(&t.State, "state", system.DefaultStateDir, "state `folder` of the running system; TEMPORAL_ADDRESS goes before it")
+	c.Flags().StringVar(&t.State, "state", system.DefaultStateDir, "state `folder` of the running system; TEMPORAL_ADDRESS overrides it")
 	t.Security.Register(c)
 	return t
 }

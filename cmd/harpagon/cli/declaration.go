@@ -28,7 +28,7 @@ type Declaration struct {
 // newDeclaration adds the flags that set variables.
 func newDeclaration(d *Deps, c *cobra.Command) *Declaration {
 	x := &Declaration{Deps: d}
-	c.Flags().StringArrayVar(&x.Vars, "var", nil, "set a variable: `name=value`; may be repeated, and goes before --var-file and HARPAGON_VAR_name")
+	c.Flags().StringArrayVar(&x.Vars, "var", nil, "set a variable: `name=value`; may be repeated, and overrides --var-file and HARPAGON_VAR_name")
 	c.Flags().StringArrayVar(&x.Files, "var-file", nil, "a `file` of name = value lines that set variables; may be repeated")
 	return x
 }
@@ -112,7 +112,7 @@ type PlanningFlags struct {
 func (f *PlanningFlags) Register(c *cobra.Command) {
 	f.command = c
 	flags := c.Flags()
-	flags.StringVar(&f.Given.Policy, "policy", "", fmt.Sprintf("how to plan, for the services whose kind has the `policy`: %s; pools: %s; functions: %s (default as declared, or else exact)",
+	flags.StringVar(&f.Given.Policy, "policy", "", fmt.Sprintf("how to plan, for services whose kind has the `policy`: %s; pools: %s; functions: %s (default as declared, or else exact)",
 		strings.Join(pipelines.Policies(scheduler.KindPipeline), ", "), strings.Join(pipelines.Policies(scheduler.KindPool), ", "), strings.Join(pipelines.Policies(scheduler.KindFunction), ", ")))
 	flags.StringVar(&f.Given.CostModel, "cost-model", "", "what the plan of a pipeline costs: "+strings.Join(pipelines.CostModels(), ", ")+" (default as declared, or else shared)")
 	f.RegisterSteps(c)
@@ -125,7 +125,7 @@ func (f *PlanningFlags) Register(c *cobra.Command) {
 func (f *PlanningFlags) RegisterSteps(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringSliceVar(&f.Given.Without, "without", nil, "`steps` of the policy to switch off: "+strings.Join(pipelines.Steps(), ", "))
-	flags.StringVar(&f.Given.Split, "split", "", "how policy harpagon splits the objective: lc (default), throughput, quantized:10ms, even")
+	flags.StringVar(&f.Given.Split, "split", "", "how policies harpagon and piccolo split the objective: lc (default), throughput, quantized:10ms, even")
 }
 
 // First is a flag that was given; empty when none was.

@@ -52,20 +52,20 @@ requests kept the objective, where their time went, and what it costs. Then it
 stops and removes its state folder, or stays up with --keep.
 
 It exits with 1 when answers are wrong, when requests are lost or fail for other
-reasons than time, or when fewer were in time than the objective asks for by more
-than chance, and what others used of the machine, can explain.`,
+reasons than time, or when clearly fewer were in time than planned. Chance, and what
+other programs use of the machine, are allowed for.`,
 		Example: `  harpagon demo
   harpagon demo --keep
   harpagon demo --rate 20 --duration 1m`,
 		Args: cobra.NoArgs,
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.options.StateDir, "state", "", "state `folder` to use and to leave; a fresh temporary one when empty")
+	flags.StringVar(&f.options.StateDir, "state", "", "state `folder`, kept at the end; a temporary one when empty")
 	flags.StringVar(&f.options.HTTPAddr, "http", "", "`address` for requests; a free port of 127.0.0.1 when empty")
 	flags.StringVar(&f.options.UIAddr, "ui", "", "`address` for Temporal's UI; a free port of 127.0.0.1 when empty")
 	flags.DurationVar(&f.duration, "duration", 20*time.Second, "how long to send")
 	flags.Float64Var(&f.rate, "rate", 0, "frames per second to declare and to send; 0 leaves what is declared")
-	flags.Uint64Var(&f.seed, "seed", 1, "of the arrivals")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the arrivals")
 	flags.BoolVar(&f.keep, "keep", false, "stay up until interrupted")
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c.Context(), d) }
 	return c
@@ -364,7 +364,7 @@ func (r *demoRun) attained(report *load.Report, target float64, use executors.Pr
 	case allowed < target:
 		return finding{text + ": what others use of the machine may be why; try again when it is calm", false}
 	}
-	return finding{text + ": within what chance explains; --duration 2m tells more", false}
+	return finding{text + ": within what chance explains; --duration 2m measures longer", false}
 }
 
 // failures are requests that ended in something else than lateness: the codes

@@ -66,7 +66,7 @@ func newDoctorCommand(d *Deps) *cobra.Command {
 		Long: `Looks at what serving needs of the machine: the library of ONNX Runtime, the driver of
 NVIDIA GPUs, cores and the quota of a container, what other programs use of them,
 memory, /dev/shm, limits of files, how late timers are, whether something keeps the
-clock right, ports and disk. It changes nothing, and says what to do about each.`,
+clock right, ports and disk. It changes nothing, and reports what to do about each.`,
 		Example: `  harpagon doctor
   harpagon doctor --state /var/lib/harpagon --json`,
 		Args: cobra.NoArgs,

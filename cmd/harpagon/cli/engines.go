@@ -34,9 +34,9 @@ func newEnginesCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "engines",
 		Short: "List what this machine can run models with",
-		Long: `Lists the engines, with their versions, and says how to get those that are
-missing. A module names its engine with engine = "..." in the declaration; one
-that does not is run by the engine marked auto. Profiles are kept per engine and
+		Long: `Lists the engines, with their versions, and how to get those that are missing. A
+module names its engine with engine = "..." in the declaration; one that names none
+is run by the engine marked auto. Profiles are kept per engine and
 version.`,
 		Example: `  harpagon engines
   harpagon engines --json`,

@@ -42,15 +42,14 @@ no room for is refused when it opens, and the others go on.
 
 With --source FILE frames are those of a video, which ffmpeg (a program on this
 machine) decodes to the shape of the pipeline's input; each stream begins at another
-place of it, and begins anew at its end. With --source URL, such as
+place of it, and starts over at its end. With --source URL, such as
 rtsp://camera/1, all streams send the latest frame. Without it frames are random, or
-what --input says.
+those of --input.
 
-Each stream begins at a phase that is drawn, or, where the stream block says
-phases = "chosen", at its place in the period, and then sends when the gateway says, so
-that the frames of streams come one after the other. With --keep-phases it does not
-follow that. With --together all send at one instant, which is the worst that a plan
-counts on.`,
+Each stream begins at a random phase; with phases = "chosen" in the stream block, at
+its place in the period. It then moves to the phase that the gateway chooses, so that
+frames of different streams come one after the other; with --keep-phases it does not.
+With --together all streams send at one instant: the worst case that a plan counts on.`,
 		Example: `  harpagon feed crossing --streams 40 --duration 1m
   harpagon feed crossing --source street.mp4
   harpagon feed tracks --source street.mp4 --overlay pictures
@@ -63,7 +62,7 @@ counts on.`,
 	flags.IntVar(&f.options.Streams, "streams", 0, "how many streams to open; 0 is as many as are planned for")
 	flags.Float64Var(&f.options.Rate, "rate", 0, "frames per second of each; 0 is what is planned for")
 	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long each stream sends")
-	flags.Uint64Var(&f.options.Seed, "seed", 1, "of phases and of random frames")
+	flags.Uint64Var(&f.options.Seed, "seed", 1, "seed of phases and random frames")
 	flags.BoolVar(&f.options.Together, "together", false, "all streams send at one instant")
 	flags.BoolVar(&f.options.Fixed, "keep-phases", false, "streams keep the phases that they begin with")
 	flags.StringVar(&f.source, "source", "", "`file` or URL of a video, for ffmpeg to decode")

@@ -35,7 +35,7 @@ func newFmtCommand(d *Deps) *cobra.Command {
 	f := &formatter{deps: d}
 	c := &cobra.Command{
 		Use:   "fmt [PATH...]",
-		Short: "Lay HCL files out in canonical form",
+		Short: "Format HCL files",
 		Long: `Rewrites HCL files, and all *.hcl files of folders, in canonical form: spacing,
 indentation and aligned equals signs. Comments and values stay as they are. The
 default is the current folder; - formats standard input to standard output.

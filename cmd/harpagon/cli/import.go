@@ -26,7 +26,7 @@ import (
 func newImportCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "import",
-		Short:   "Make a declaration of what another system serves",
+		Short:   "Write a declaration of what another system serves",
 		Example: `  harpagon import triton models --out served`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -43,14 +43,14 @@ func newImportTritonCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "triton REPOSITORY",
-		Short: "Make a declaration of a model repository of Triton Inference Server",
+		Short: "Write a declaration of a model repository of Triton Inference Server",
 		Long: `Reads the config.pbtxt of every model of a repository and writes pipelines.hcl: a
-pipeline of each ensemble, and of each model that is in none. It says line by line
-what has no counterpart, and what to do instead.
+pipeline of each ensemble, and of each model that is in none. It lists, with file and
+line, what has no counterpart here, and what to do instead.
 
 ONNX files are computed by the engines of this program, and models in Python by a
-process of their own; what only Triton can compute is asked of a Triton that goes
-on serving it. An objective and a rate, which repositories do not have, are
+process of their own. What only Triton can compute stays at a Triton server, which
+the pipeline calls. An objective and a rate, which repositories do not have, are
 variables of the declaration. Existing files are never overwritten.`,
 		Example: `  harpagon import triton models --out served
   harpagon import triton models --out served --slo 200ms --rate 50
@@ -66,7 +66,7 @@ variables of the declaration. Existing files are never overwritten.`,
 	f.StringVar(&o.Folder, "out", ".", "`folder` to write the declaration into")
 	f.DurationVar(&o.SLO, "slo", time.Second, "default of the variable slo: the objective of every pipeline")
 	f.Float64Var(&o.Rate, "rate", 10, "default of the variable rate: requests per second of every pipeline")
-	f.StringVar(&o.Triton, "triton", "127.0.0.1:8001", "default of the variable triton: `HOST:PORT` (gRPC) of a Triton that goes on serving what only it can compute")
+	f.StringVar(&o.Triton, "triton", "127.0.0.1:8001", "default of the variable triton: `HOST:PORT` (gRPC) of the Triton server that computes what only it can")
 	f.BoolVar(&asJSON, "json", false, "print what was imported as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.SLO <= 0 || !(o.Rate > 0) || math.IsInf(o.Rate, 0) {

@@ -42,7 +42,7 @@ Existing files are never overwritten.`,
 			return initialise(d, folder, stream)
 		},
 	}
-	c.Flags().BoolVar(&stream, "stream", false, "of cameras: its requests are frames, by a stream block")
+	c.Flags().BoolVar(&stream, "stream", false, "write a pipeline of cameras: a stream block makes its requests frames")
 	return c
 }
 

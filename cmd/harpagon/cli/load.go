@@ -45,14 +45,14 @@ func newLoadCommand(d *Deps) *cobra.Command {
 	var f loadFlags
 	c := &cobra.Command{
 		Use:   "load NAME",
-		Short: "Offer a load to a running pipeline or function and read the latencies",
+		Short: "Send requests at a rate to a running service, and measure latencies",
 		Long: `Sends requests to a running pipeline at given instants, whether or not earlier
 ones have been answered, and reports how many kept the objective, and where the
 time went.
 
-With --callers that many callers each send their next request when they have the
-answer to the last, as fast as that goes; with several numbers, as in --callers
-1,2,4,8, one run follows the other, and a table compares them.
+With --callers N, each of N callers sends its next request when it has the answer to
+the last. Several numbers, as in --callers 1,2,4,8, make one run each, and a table
+compares them.
 
 Latency counts from the instant at which a request was meant to be sent. The
 warm-up is sent but not counted. A request that was refused, dropped or failed, or
@@ -88,9 +88,9 @@ server leaves open, as of the batch, are 1 in random inputs.`,
 	flags.Float64Var(&f.below, "fail-below", 0, "exit with an error where the attainment is below this share, such as 0.99")
 	flags.IntVar(&f.cores, "cores", 0, "how many cores the generator takes; 0 means as many as it needs, so that it leaves the others to a server on the same machine")
 	flags.StringVar(&f.arrivals, "arrivals", "poisson", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants)")
-	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to count")
-	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before that")
-	flags.Uint64Var(&f.options.Seed, "seed", 1, "of the arrivals and of random inputs")
+	flags.DurationVar(&f.options.Duration, "duration", 20*time.Second, "how long to send requests that are counted")
+	flags.DurationVar(&f.options.Warmup, "warmup", 2*time.Second, "how long to send before --duration, not counted")
+	flags.Uint64Var(&f.options.Seed, "seed", 1, "seed of arrivals and random inputs")
 	flags.DurationVar(&f.options.Timeout, "timeout", 0, "after which an unanswered request is given up; 0 is ten times the objective")
 	flags.DurationVar(&f.slo, "slo", 0, "objective to count against, in place of the one that the server reports")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input: a file as for infer, or a folder of them to go through; random elements otherwise")

@@ -61,30 +61,29 @@ func newPlanCommand(d *Deps) *cobra.Command {
 	var f planFlags
 	c := &cobra.Command{
 		Use:   "plan PATH...",
-		Short: "Show budgets, batches, devices and cost, before anything moves",
+		Short: "Show budgets, batches, devices and cost; change nothing",
 		Long: `Plans every pipeline of a declaration: splits its latency objective among the
 modules, and chooses for each the batch sizes, the hardware and the number of
-devices that keep its share for the least money. It is the code that plans what
-runs; here it only prints.
+devices that keep its share for the least money. up and apply plan by the same code;
+plan only prints.
 
 For a pool it chooses how many instances of each kind serve the most queries for
-its budget, and says what goodput to expect. For a function it chooses which
+its budget, and prints the goodput to expect. For a function it chooses which
 applications share batches, and the size of the function that runs them, at
 least cost per request. For a cluster it divides the objectives of its pipelines so
-that the devices have least work, and says how many the declared rates need and
-how much more they bear.
+that the devices have least work, and prints how many the declared rates need, and
+the highest rate that these would serve.
 
-Services are planned as their plan blocks say. Flags go before these: --policy
-names a policy of pipelines, pools or functions, and is for those that have it.
+Services are planned by their plan blocks, which flags override: --policy names a
+policy of pipelines, pools or functions, and applies to the kinds that have it.
 
-Plans stand on profiles. For modules that have none, it takes what a state folder
-keeps (--state, .harpagon where there is one): what harpagon up has measured
-there, or harpagon profile. Otherwise harpagon profile --out writes files to name
-in the modules. Where a system runs on the folder, plans are made for its devices,
+Plans need profiles. For modules that name none, it takes what harpagon up or harpagon
+profile has measured into the state folder (--state; .harpagon, where it exists).
+harpagon profile --out writes files for modules to name. Where a system runs on the folder, plans are made for its devices,
 and the difference to the plans that serve is shown.
 
-It exits with 1 when a pipeline cannot be planned, and still prints all plans,
-the reason included. With --detailed-exitcode it exits with 2 when the plans
+It exits with 1 when a pipeline cannot be planned, and prints the reason with the
+other plans. With --detailed-exitcode it exits with 2 when the plans
 differ from those that the file of --out holds; without --out, when they change
 what runs, or, where no system runs on the state folder, when they need any device.`,
 		Example: `  harpagon plan pipeline.hcl

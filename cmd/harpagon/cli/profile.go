@@ -59,30 +59,30 @@ func newProfileCommand(d *Deps) *cobra.Command {
 		Short: "Measure modules on a core of this machine",
 		Long: `Runs every module by itself, all batch sizes in turns, and prints how long a
 batch takes: the lower quartile of the runs, and how much longer one run in 20
-takes (spread_ms). It says so when other programs used the processor meanwhile
+takes (spread_ms). It reports when other programs used the processor meanwhile
 (others_cores): durations may then be too long.
 
-It measures one batch at a time, and, where the plan block may use several on one
-device, 2 and 4 at a time as well; --concurrency says otherwise.
+It measures one batch at a time. Where the plan block has concurrency = true, it also
+measures 2 and 4 batches at a time on one device. --concurrency chooses other numbers.
 
 With --out it writes a CSV file for each module, to be named by profile = "..." in
-the declaration. What was measured is kept in the state folder, where plan, simulate
-and up find it; what is kept there is printed and not measured again, unless --again
-is given. harpagon up measures by itself what has no profile. A system that runs on the folder then measures its pipelines
-itself, in turns with what it serves, and plans with what comes out.
+the declaration. Results are kept in the state folder, where plan, simulate and up
+find them. What is kept there is printed and not measured again, unless --again is
+given. harpagon up measures modules without a profile by itself. If a system runs on
+the state folder, that system measures, in turns with what it serves, and plans with
+the result.
 
 With --function it calls a function of the declaration at its provider, in several
 sizes and batches, --calls times each, and fits the coefficients as below; its
-profile need not exist yet. These calls cost money by the provider's terms: it says
-how much. A provider with manage = true creates the functions for it and deletes
-them after. What calls take besides the model (way_s) and cold starts take
-(cold_start_s), 99 of 100 at most, goes into the profile, too, and into plans.
+profile need not exist yet. These calls cost money: the price by the provider's terms
+is printed. A provider with manage = true creates the functions for it and deletes
+them afterwards. The profile also gets the 99th percentile of what calls take besides
+the model (way_s) and of cold starts (cold_start_s).
 
-With --fit it runs nothing: from a file of measured calls of a model as a
-serverless function (platform,size,batch,latency_ms; platform cpu with vCPUs, or
-gpu with GB of its memory) it finds the coefficients that function blocks name as
-their profile, by least squares, prints them or writes them to --out, and says
-how far they are off the measurements.`,
+With --fit it runs nothing. It reads a file of measured calls of a serverless function
+(platform,size,batch,latency_ms; platform cpu with vCPUs, or gpu with GB of memory),
+fits the coefficients that a function block names as its profile by least squares,
+prints them or writes them to --out, and reports how far they are off.`,
 		Example: `  harpagon profile examples/traffic
   harpagon profile examples/traffic --module detect --out profiles
   harpagon profile examples/traffic --again
@@ -98,7 +98,7 @@ how far they are off the measurements.`,
 	x := newDeclaration(d, c)
 	c.Flags().StringVar(&f.module, "module", "", "measure only the module of this `name`")
 	f.state.Register(c, "state `folder` that keeps profiles; made where there is none")
-	c.Flags().BoolVar(&f.again, "again", false, "measure what the state folder keeps, too")
+	c.Flags().BoolVar(&f.again, "again", false, "measure again what the state folder already has")
 	c.Flags().IntSliceVar(&f.levels, "concurrency", nil, "how many batches at a time to measure: a list such as 1,2,4 (default what the plan block may use)")
 	c.Flags().StringVar(&f.out, "out", "", "`folder` for files PIPELINE-MODULE.csv; with --fit or --function, the file to write")
 	c.Flags().StringVar(&f.function, "function", "", "call the function of this `name` at its provider, and fit its model")

@@ -55,11 +55,11 @@ func newReplayCommand(d *Deps) *cobra.Command {
 	var f replayFlags
 	c := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Decide again what a dispatcher decided, from a recording",
-		Long: `Makes the dispatch policies of a recording anew, tells them the events that were
-recorded, and compares what they decide with what was recorded: all the same, or
-the first action that differs, with the event before it and the state of the
-policy. The exit code is 1 where something differs.
+		Short: "Repeat a dispatcher's decisions from a recording, and compare",
+		Long: `Runs the dispatch policies of a recording again on the recorded events, and compares
+their decisions with the recorded ones. It prints that all are the same, or the first
+that differs, with the event before it and the state of the policy. It exits with 1
+where something differs.
 
 Recordings are written by up, gateway and simulate with --record, and by a
 running up or gateway when it gets the signal SIGUSR1.`,

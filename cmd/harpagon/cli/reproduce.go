@@ -40,23 +40,23 @@ func newReproduceCommand(d *Deps) *cobra.Command {
 	all := experiments.All()
 	c := &cobra.Command{
 		Use:   "reproduce [ID...]",
-		Short: "Make figures and tables of the papers and of the docs again",
+		Short: "Reproduce figures and tables of the papers and of the docs",
 		Long: `Measures what the papers and the docs of Harpagon show, and prints it as tables, with
 what the papers print beside it: a small part of each, or with --full the whole.
---list names the figures and says how long the whole of each takes on two cores,
-which of them show what other figures of the papers do, and why the rest is not made;
-symphony stands for all whose ID begins with symphony/; --all makes every figure.
-Behind several stands a table of how long each took, and how far it is from the paper.
+--list names the figures, how long the whole of each takes on two cores, which of them
+show other figures of the papers, and why the rest is not made. An ID such as symphony
+stands for all that begin with symphony/; --all makes every figure. After several
+figures comes a table of how long each took, and how far it is from the paper.
 
-What the papers leave open, or their systems did otherwise than ours, are named assumptions.
---as plays the papers' figures as the papers did as far as that is known, as the
-authors' programs do, or with every system on our terms; --explain tries the
-assumptions one by one, all of the paper's, and two by two where neither meets what is
-printed, and says which of them close the gap where a number is far from the printed one.
+Assumptions have names: they stand for what the papers leave open, or their systems do
+otherwise than ours. --as paper makes the papers' figures with those of the papers, as
+far as they are known, --as authors with those of the authors' programs, --as ours with
+none. --explain tries assumptions alone, two by two and all of a paper's, and reports
+which of them bring a number to the printed one.
 
-The same is drawn at random everywhere, so what is planned or simulated can be
-repeated to the digit; times are this machine's. They are processor time where the
-system tells it, so that other work hardly matters.`,
+Random draws are the same everywhere, so what is planned or simulated can be repeated
+to the digit. Times are those of this machine: processor time where the system measures
+it, so that other work hardly matters.`,
 		Example: `  harpagon reproduce --list
   harpagon reproduce symphony/table4
   harpagon reproduce symphony planning/growth --full --out figures

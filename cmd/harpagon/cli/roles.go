@@ -41,11 +41,11 @@ func newControlCommand(d *Deps) *cobra.Command {
 		Use:   "control",
 		Short: "Run the workflows, against a Temporal server",
 		Long: `Runs the workflows that hold what is declared. With --store-listen it also keeps
-the models that apply sends, and gives them to workers that ask by digest; one
-that other hosts can reach asks for the token in ` + tokenVariable + `.
+the models that apply sends, and serves them to workers by digest. At an address
+that other hosts can reach, callers must show the token of ` + tokenVariable + `.
 
-With --provision it makes hosts when services need them and ends those that are idle, by
-the commands that the file names.`,
+With --provision it creates hosts when services need them and ends idle ones, by the
+commands of that file.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon control
   TEMPORAL_ADDRESS=temporal:7233 harpagon control --store-listen 127.0.0.1:8092 --store-dir /var/lib/harpagon/models
   TEMPORAL_ADDRESS=temporal:7233 harpagon control --provision /etc/harpagon/hosts.hcl`,
@@ -54,9 +54,9 @@ the commands that the file names.`,
 	c.Flags().StringVar(&o.Addr, "store-listen", "", "`address` at which to serve models; empty serves none")
 	c.Flags().StringVar(&o.Dir, "store-dir", system.Folder(system.DefaultStateDir).Models(), "`folder` of the models that --store-listen serves")
 	c.Flags().StringVar(&size, "store-size", "", "how much that store may take, such as 2TiB (default 500GiB)")
-	c.Flags().StringVar(&file, "provision", "", "`file` that describes how hosts are created (docs/how-to/provision.md); empty makes none")
-	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision remembers what it has made")
-	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider in which declarations may have functions created, and no other; may be repeated (default any)")
+	c.Flags().StringVar(&file, "provision", "", "`file` that describes how hosts are created (docs/how-to/provision.md); empty creates none")
+	c.Flags().StringVar(&provision.Folder, "provision-dir", system.Folder(system.DefaultStateDir).Hosts(), "`folder` in which --provision records the hosts that it has created")
+	c.Flags().StringArrayVar(&provision.Allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider in which declarations may create functions, and of no other; may be repeated (default any)")
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
 		if o.Limit, err = Size("store-size", size); err != nil {
 			return err
@@ -105,17 +105,17 @@ applied. They are kept in --cache. With --hardware the cores are one instance of
 that kind, as pools use them. The gateway's and the store's token is read from
 ` + tokenVariable + `.
 
-Told to stop (SIGTERM), it gives the fleet notice: nothing new is placed on it, services
-move what they run there, and it ends when nothing is left or --notice is over.
+On SIGTERM it gives the fleet notice: nothing new is placed on it, services move what
+they run there, and it ends when nothing is left or --notice is over.
 
-With --emulate it offers devices that are not there, and runs every module by taking
-the time that its profile says: to try a fleet of any size on a few machines.`,
+With --emulate it offers devices that are not there: every batch takes the time of its
+profile. So a fleet of any size can be tried on a few machines.`,
 		Example: `  TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name gpu-7 --store http://127.0.0.1:8092
   TEMPORAL_ADDRESS=temporal:7233 harpagon worker --name c5n-1 --hardware c5n.2xlarge --cores 8`,
 		Args: cobra.NoArgs,
 	}
 	name, _ := os.Hostname()
-	c.Flags().StringVar(&o.Name, "name", name, "of this host; must stay the same when it restarts")
+	c.Flags().StringVar(&o.Name, "name", name, "name of this host, unique in the fleet and the same after a restart")
 	c.Flags().Lookup("name").DefValue = "its own name" // help and manual are not of this machine
 	c.Flags().IntVar(&cores, "cores", 0, "how many cores to offer; 0 means all, or as many as the quota of the container has")
 	c.Flags().StringVar(&kind, "hardware", "", "`name` of a kind of instance: offer the cores as one device of it, on which an engine computes with as many threads")
@@ -125,9 +125,9 @@ the time that its profile says: to try a fleet of any size on a few machines.`,
 	c.Flags().StringVar(&o.MetricsAddr, "metrics", "", "`address` on loopback for Prometheus; empty means none")
 	c.Flags().DurationVar(&o.Notice, "notice", 10*time.Second, "how long to wait, on SIGTERM, for services to move what they run here")
 	c.Flags().StringVar(&o.ProfileDir, "profiles", "", "`folder` that keeps measured profiles")
-	c.Flags().StringArrayVar(&o.Confine.Folders, "allow-folder", nil, "`folder` from which declarations may have files read by their paths, and no other; may be repeated (default any)")
-	c.Flags().StringArrayVar(&o.Confine.Commands, "allow-command", nil, "`program` that declarations may have run, as they write it, and no other; may be repeated (default any)")
-	c.Flags().StringArrayVar(&o.Confine.Addresses, "allow-address", nil, "`HOST or HOST:PORT` of a server that declarations may have asked, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&o.Confine.Folders, "allow-folder", nil, "`folder` from which declarations may name files by their paths, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&o.Confine.Commands, "allow-command", nil, "`program` that declarations may run, as they write it, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&o.Confine.Addresses, "allow-address", nil, "`HOST or HOST:PORT` of a model server that declarations may name, and of no other; may be repeated (default any)")
 	registerKeepalive(c, &o.Keepalive)
 	from.Register(c, "`address` from which to take models")
 	cache.Register(c)
@@ -189,11 +189,11 @@ need a token, read from ` + tokenVariable + `, which clients and workers must th
 	c.Flags().StringSliceVar(&o.Dispatchers, "dispatcher", nil, "`address` of a dispatcher that decides for this gateway; several may be given; "+roles.OfFleet+" for all that have joined the fleet. Without, the gateway decides itself")
 	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
 	var allow []string
-	c.Flags().StringArrayVar(&allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider whose functions declarations may have called, and no other; may be repeated (default any)")
+	c.Flags().StringArrayVar(&allow, "allow-address", nil, "`HOST or HOST:PORT` of a provider whose functions declarations may call, and of no other; may be repeated (default any)")
 	registerKeepalive(c, &o.Keepalive)
 	var limits limitFlags
 	limits.Register(c)
-	c.Flags().StringVar(&o.Name, "name", "", "of this gateway, another for each; the host's name and the port where it is left out")
+	c.Flags().StringVar(&o.Name, "name", "", "name of this gateway, unique in the fleet; the host's name and the port when left out")
 	c.Flags().DurationVar(&o.Notice, "notice", 3*time.Second, "how long to go on taking requests on SIGTERM, after reporting that it is not ready")
 	return withTemporal(d, c, func(ctx context.Context, t client.Client, _ string, proof secure.Credentials) error {
 		var err error
@@ -213,7 +213,7 @@ need a token, read from ` + tokenVariable + `, which clients and workers must th
 
 // registerKeepalive adds the flag of roles that are joined by streams.
 func registerKeepalive(c *cobra.Command, patience *time.Duration) {
-	c.Flags().DurationVar(patience, "keepalive", stream.DefaultSilence, "how long others may be silent, although asked, before they count as gone")
+	c.Flags().DurationVar(patience, "keepalive", stream.DefaultSilence, "how long a peer may leave a keepalive unanswered before it counts as gone")
 }
 
 // withTemporal makes a role's command: it dials the server that the environment
@@ -330,7 +330,7 @@ func newDispatcherCommand(d *Deps) *cobra.Command {
 	var security securityFlags
 	c := &cobra.Command{
 		Use:   "dispatcher",
-		Short: "Decide for gateways which items run when and where",
+		Short: "Decide for gateways which requests run when and where",
 		Long: `Keeps the queues of the gateways that are started with --dispatcher and this
 address or with --dispatcher fleet, and starts batches on the executors, which come to
 the port after it. It sees names, sizes and deadlines, never a tensor. With
@@ -370,7 +370,7 @@ is gone another takes its services over. Without, the one that has started last 
 	name, _ := os.Hostname()
 	c.Flags().StringVar(&o.Addr, "listen", "127.0.0.1:8094", "`address` for gateways; executors come to the port after it")
 	c.Flags().StringVar(&o.Advertise, "advertise", "", "`address` at which gateways reach --listen, where that is another")
-	c.Flags().StringVar(&o.Name, "name", name, "of this process; another for each dispatcher")
+	c.Flags().StringVar(&o.Name, "name", name, "name of this dispatcher, unique in the fleet")
 	c.Flags().Lookup("name").DefValue = "its own name"
 	c.Flags().StringVar(&o.Record, "record", "", recordUsage)
 	registerKeepalive(c, &o.Keepalive)
@@ -392,7 +392,7 @@ server on a SQLite file in the state folder. Roles in other processes use it wit
 TEMPORAL_ADDRESS. While it is away, what serves goes on serving; changes wait.
 
 With --postgres the state is in PostgreSQL, and all servers that are given the same
-database are one cluster: each takes over for one that is gone. The first makes the
+database are one cluster: each takes over for one that is gone. The first creates the
 tables. TEMPORAL_ADDRESS then lists all of them, separated by commas. With --tls-cert,
 --tls-key and --tls-ca, clients and the other servers must show certificates of that
 CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
@@ -407,7 +407,7 @@ CA; clients give theirs the same way and set TEMPORAL_TLS=true.`,
 	c.Flags().StringVar(&o.UIAddr, "ui", "127.0.0.1:8233", "`address` of the UI, on this machine; empty means none")
 	c.Flags().StringVar(&o.Postgres.URL, "postgres", "", "`URL` of a PostgreSQL database that holds the state of a cluster, instead of a file")
 	c.Flags().StringVar(&o.Postgres.Advertise, "advertise", "", "`IP` at which the other servers of the cluster reach this one, where that is not the one of --addr")
-	c.Flags().IntVar(&o.Postgres.Shards, "shards", 0, "shares of the histories among servers, fixed when the database is made; 0 means 128")
+	c.Flags().IntVar(&o.Postgres.Shards, "shards", 0, "number of shards of the workflow histories, fixed when the database is created; 0 means 128")
 	security.Register(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if d.Temporal == nil {

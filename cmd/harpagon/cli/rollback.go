@@ -17,14 +17,13 @@ func newRollbackCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollback NAME",
 		Short: "Go back to what served before",
-		Long: `Makes an earlier declaration of the service the one in force: the one that served
-before the one that serves, or that of --to; after a change that could not be carried
-out, the one that serves still. Its models are those of then, by their
-digests. It is planned for the devices that are there now; no request is lost on the
-way. A second rollback goes forth again.
+		Long: `Puts an earlier declaration of the service in force: the one that served before, or
+that of --to. After a change that could not be carried out, it is the one that still
+serves. Its models are those of then, by their digests. It is planned for the devices
+that are there now, and no request is lost. A second rollback undoes the first.
 
-harpagon history lists the declarations that are kept: the last five. Generations in
-between that followed a measured rate are no declarations.`,
+harpagon history lists the declarations that are kept: the last five. Generations that
+only followed a measured rate are not among them.`,
 		Example: `  harpagon rollback traffic
   harpagon rollback traffic --to 3 --reason "the new detector misses trucks"`,
 		Args: cobra.ExactArgs(1),

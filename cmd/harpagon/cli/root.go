@@ -90,7 +90,7 @@ func writeStages(w io.Writer, root *cobra.Command, journey []stage) {
 			fmt.Fprintf(w, "  %-10s %s\n", c.Name(), c.Short)
 		}
 	}
-	fmt.Fprintf(w, "\nharpagon COMMAND --help tells more, with examples. Exit codes: 0 it worked, 1 an\nerror, 2 it worked and something changes (with --detailed-exitcode),\n130 interrupted. harpagon completion bash (zsh, fish, powershell) prints what\ncompletes commands, names and values in a shell.\n")
+	fmt.Fprintf(w, "\nharpagon COMMAND --help explains a command, with examples. Exit codes: 0 it\nworked, 1 an error, 2 it worked and something changes (with\n--detailed-exitcode), 130 interrupted. harpagon completion bash (zsh, fish,\npowershell) prints a script that completes commands, names and values.\n")
 }
 
 // graceTime is how long a command may go on after it was interrupted that holds

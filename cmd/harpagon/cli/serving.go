@@ -209,10 +209,10 @@ type securityFlags struct {
 
 // Register adds the flags to a command.
 func (f *securityFlags) Register(c *cobra.Command) {
-	c.Flags().StringVar(&f.files.Cert, "tls-cert", "", "`file` with the certificate that this process shows, PEM; read again when it changes, like the two others")
-	c.Flags().StringVar(&f.files.Key, "tls-key", "", "`file` with its key")
+	c.Flags().StringVar(&f.files.Cert, "tls-cert", "", "`file` with the certificate that this process shows, PEM; read again when it changes, as are the key and the CA")
+	c.Flags().StringVar(&f.files.Key, "tls-key", "", "`file` with the private key of --tls-cert, PEM")
 	c.Flags().StringVar(&f.files.CA, "tls-ca", "", "`file` with the certificates of trusted CAs; callers of a port may then show a certificate of one of these")
-	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` of named tokens that callers of ports may show, with what each is good for; read again when it changes")
+	c.Flags().StringVar(&f.tokens, "tokens", "", "`file` of named tokens that callers of ports may show, with their scopes; read again when it changes")
 	c.Flags().BoolVar(&f.plain, "plaintext", false, "let the token of "+tokenVariable+" travel between hosts without TLS, on a network that is trusted")
 }
 

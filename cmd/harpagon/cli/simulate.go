@@ -50,7 +50,7 @@ func newSimulateCommand(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "simulate PATH...",
 		Short: "Play random requests against the plan, on a virtual clock",
-		Long: `Plays requests against what would run, on a virtual clock, and prints what becomes
+		Long: `Simulates requests to what would run, on a virtual clock, and prints what becomes
 of them: how many are in time, late, dropped or refused, their latencies, the
 batches and how busy the devices are. The dispatchers are the ones that the
 gateway drives; the same seed gives the same result everywhere.
@@ -108,8 +108,8 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.arrivals, "arrivals", "", "how requests come: even, poisson, gamma:SHAPE, trace:FILE (requests in each second) or replay:FILE (instants); as declared when left out")
 	flags.Float64Var(&f.rate, "rate", 0, "requests per second, over all pipelines; as declared, or recorded, when left out")
 	flags.DurationVar(&f.options.Duration, "duration", time.Minute, "how long requests come and are counted; all of a trace or replay when left out")
-	flags.DurationVar(&f.options.Warmup, "warmup", 0, "how long they come before that and are not counted")
-	flags.Uint64Var(&f.options.Seed, "seed", 1, "of all that is random")
+	flags.DurationVar(&f.options.Warmup, "warmup", 0, "how long requests come before --duration, not counted")
+	flags.Uint64Var(&f.options.Seed, "seed", 1, "seed of all that is random")
 	flags.StringSliceVar(&f.devices, "devices", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
 	flags.StringSliceVar(&f.devices, "pool", nil, "`hardware=N`")
 	_ = flags.MarkHidden("pool") // MarkDeprecated says so on standard output, where --json is read
@@ -122,7 +122,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Float64Var(&f.options.Noise, "noise", 0, "coefficient of variation of the time of a batch around its profile")
 	flags.StringVar(&f.spread, "fanout", string(simulate.SpreadPoisson), "how fan-out varies around a mean that is not whole: poisson or near")
 	flags.StringArrayVar(&f.lose, "lose", nil, "lose a device and get it back: `DEVICE@FROM-TO`, such as 0@10s-20s; may be repeated; without TO it stays away")
-	flags.DurationVar(&f.scale, "scale", 0, "let declared clusters follow their own advice between min and max devices; they serve so long after they are asked for")
+	flags.DurationVar(&f.scale, "scale", 0, "let declared clusters change size with their load, between min and max devices; a new device serves this long after it was asked for")
 	flags.BoolVar(&f.options.Admission, "admission", true, "refuse requests that could not be answered in time when they come, as gateways do; of plans")
 	flags.BoolVar(&f.options.Eager, "eager", true, "let idle devices start early under policy tc where no promise is broken, as gateways do: shorter latencies where there is time to spare")
 	flags.StringVar(&f.plot, "plot", "", "draw batches over time and device to a `file` that ends in .svg or .png")

@@ -28,8 +28,8 @@ func newUpCommand(d *Deps) *cobra.Command {
 		Short: "Run pipelines on this machine, with everything they need",
 		Long: `Starts Temporal with its UI in a process of its own, and a gateway and a worker in
 this one; measures the modules that have no profile, plans, starts executors, and
-serves until it is interrupted. What it knows is kept in the state folder: it goes
-on there when it starts again, without a PATH even, also after it was killed.
+serves until it is interrupted. Services, plans and profiles are kept in the state
+folder: started again, even without a PATH or after it was killed, it goes on there.
 
 With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 		Example: `  harpagon up examples/traffic

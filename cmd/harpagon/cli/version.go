@@ -28,7 +28,7 @@ func newVersionCommand(d *Deps) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is, and what it was built with",
+		Short: "Print this version, and what it was built with",
 		Example: `  harpagon version
   harpagon version --json`,
 		Args: cobra.NoArgs,
