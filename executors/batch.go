@@ -309,7 +309,7 @@ func (e *executor) stuck(ctx context.Context, w *work, limit time.Duration) erro
 		return wire.Errorf(wire.CodeUnavailable, w.module, "the batch was given up: %v", cause)
 	}
 	return wire.Errorf(wire.CodeUnavailable, w.module,
-		"engine %q has not answered within %v, far longer than its profile says, and is replaced; find out which request it hangs over, or measure it again with harpagon profile --again",
+		"engine %q has not answered within %v, far longer than its profile, and is replaced; find out which request it hangs over, or measure it again with harpagon profile --again",
 		w.engine.Name(), limit)
 }
 

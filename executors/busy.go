@@ -7,7 +7,7 @@ import (
 )
 
 // ErrUseUnknown means that this platform does not tell how busy it is.
-var ErrUseUnknown = errors.New("busy: this machine does not tell how its processors are used")
+var ErrUseUnknown = errors.New("busy: this system does not report how its processors are used")
 
 // ProcessorReading is how much processor time has been spent up to an instant.
 type ProcessorReading struct {

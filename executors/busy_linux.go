@@ -88,7 +88,7 @@ func own(proc string, pid int) (time.Duration, error) {
 		}
 	}
 	if _, ok := all[pid]; !ok {
-		return 0, fmt.Errorf("busy: %s does not tell of process %d", proc, pid)
+		return 0, fmt.Errorf("busy: %s does not list process %d", proc, pid)
 	}
 	var spent time.Duration
 	for id := range all {

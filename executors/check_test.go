@@ -36,7 +36,7 @@ func TestCheck(t *testing.T) {
 		"odd datatype":        {pipelines.Port{Name: "x", Datatype: "FP12", Shape: []int64{1}}, wire.Tensor{Datatype: "FP12", Shape: []int64{1}, Data: []byte{1}}, `unknown datatype "FP12"`},
 		"none":                {port("x", 1), wire.Tensor{}, `"x" is nothing where FP32`},
 		"words":               {words, bytes("\x01\x00\x00\x00a\x00\x00\x00\x00", 2), ""},
-		"cut word":            {words, bytes("\x02\x00\x00\x00a", 1), "says 2 bytes, but only 1"},
+		"cut word":            {words, bytes("\x02\x00\x00\x00a", 1), "has a length of 2 bytes, but only 1"},
 		"cut length":          {words, bytes("\x02\x00", 1), "no complete length"},
 		"a word too many":     {words, bytes("\x00\x00\x00\x00\x00\x00\x00\x00", 1), "holds 2"},
 		"huge word":           {words, bytes("\xff\xff\xff\xffa", 1), "only 1 follow"},

@@ -41,7 +41,7 @@ func Elsewhere() []Printed {
 		input = "is what others are made from, not a result"
 		words = "compares in words what systems can do; nothing is measured"
 		notes = "lists symbols"
-		draws = "draws how the system is built or how it reckons; it has no numbers"
+		draws = "draws how the system is built or computes; it has no numbers"
 	)
 	return []Printed{
 		{ID: "harpagon/table1", Title: "Profiles of modules", Why: input + ": harpagon/table2 plans with it"},
@@ -63,8 +63,8 @@ func Elsewhere() []Printed {
 		{ID: "kairos/table3", Title: "Models and objectives", Why: input},
 		{ID: "kairos/table4", Title: "Kinds of instances and prices", Why: input},
 		{ID: "kairos/figure4", Title: "Overview", Why: draws},
-		{ID: "kairos/figure5", Title: "Four queries on two instances", Why: "draws an example whose latencies are not printed; kairos/goodput plays what it says"},
-		{ID: "kairos/figure6", Title: "What the upper bound is reckoned from", Why: draws},
+		{ID: "kairos/figure5", Title: "Four queries on two instances", Why: "draws an example whose latencies are not printed; kairos/goodput plays the rule that it shows"},
+		{ID: "kairos/figure6", Title: "What the upper bound is computed from", Why: draws},
 		{ID: "kairos/figure7", Title: "Two cases of the upper bound", Why: "draws an example without numbers; kairos/figure13 has the bounds of all configurations"},
 		{ID: "kairos/figure3", Title: "Configurations by several distributors", In: "kairos/figure1"},
 		{ID: "kairos/figure8", Title: "Kairos over one kind of instance", In: "kairos/goodput"},

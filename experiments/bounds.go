@@ -46,7 +46,7 @@ func boundAttainment(l simulate.Load, p plan.Plan, o simulate.Options) (attainme
 	for i := range g.Nodes {
 		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == g.Nodes[i].Module })
 		if k < 0 {
-			return attainmentBound{}, fmt.Errorf("bound: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, g.Nodes[i].Module)
+			return attainmentBound{}, fmt.Errorf("bound: the plan of pipeline %q lacks module %q; make a new plan", p.Pipeline, g.Nodes[i].Module)
 		}
 		b.executors[i] = b.executorsOf(&p.Modules[k])
 	}

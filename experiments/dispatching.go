@@ -73,7 +73,7 @@ func parts() []dispatchPart {
 		{partBursts, "From Poisson arrivals to bursts: gamma gaps", 150, "shape"},
 		{partDevices, "From one device to a thousand: ResNet50, SLO 50 ms, Poisson arrivals", 90, "devices"},
 		{partModels, "A rising number of models on 32 devices: ResNet50, SLO 50 ms, Poisson arrivals", 60, "models"},
-		{partDrawn, "Settings drawn anew, with a seed that nothing was fitted with", 150, ""},
+		{partDrawn, "Other drawn settings, with a seed that nothing was fitted with", 150, ""},
 	}
 }
 

@@ -86,7 +86,7 @@ func changing(ctx context.Context, e *Env) (out Result, err error) {
 	out.Rows = append(out.Rows, divided.Rows...)
 	out.Note("%d networks of the A100's, each asked for in its own wandering rate; the cluster begins with all %d devices, has %d at least, and follows its own advice (devices more or fewer within the minute), which takes %v to serve. The paper's chart prints no numbers: few requests are lost where the cluster is not overloaded, and fewer devices are used while the load is low.",
 		changingModels, devices, devices/16, changingStart)
-	out.Note("With sub-clusters the models are divided anew every %v, by the rates of the last and with memory as in the paper's table 1; at most %d of them move at a time. Each sub-cluster has devices of its own, which are divided by the work of the last %v.", partedEpoch, partedMoves, partedSpan)
+	out.Note("With sub-clusters the models are divided again every %v, by the rates of the last and with memory as in the paper's table 1; at most %d of them move at a time. Each sub-cluster has devices of its own, which are divided by the work of the last %v.", partedEpoch, partedMoves, partedSpan)
 	return out, nil
 }
 

@@ -41,7 +41,7 @@ func groupingFigures() []Figure {
 		{ID: "harmonybatch/figure13", Title: "What merging saves, from a function for each of eight applications on (HarmonyBatch, figures 13 and 14)", Seconds: 1,
 			Layout: Layout{Down: []string{"model"}, Across: []string{Metric}}, Run: merging},
 		{ID: "harmonybatch/drawn", Title: "The best partition beside the paper's, on 500 drawn inputs", Seconds: 60, Layout: byMetric, Run: drawn},
-		{ID: "harmonybatch/traces", Title: "Four applications over two hours, planned anew every minute (HarmonyBatch, section V)", Seconds: 120,
+		{ID: "harmonybatch/traces", Title: "Four applications over two hours, planned every minute (HarmonyBatch, section V)", Seconds: 120,
 			Layout: Layout{Down: []string{"model", "billing"}, Across: []string{System}}, Run: traces},
 		{ID: "harmonybatch/model", Title: "What requests cost beside what the plan says, where arrivals are random", Seconds: 60, Layout: byMetric, Run: model},
 	}

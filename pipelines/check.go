@@ -322,7 +322,7 @@ func (v *validator) fanout(m *Module, at string) {
 	case m.Fanout < 0 || !IsFinite(m.Fanout) || m.Fanout == 0 && m.Scatter:
 		v.errorf(at, "Invalid fanout", "A fanout is the mean number of requests per upstream request, above zero.")
 	case m.IsConditional() && (!m.Scatter || m.Most != 1 || m.Fanout > 1):
-		v.errorf(at, "Invalid fanout", "Beside a condition, the fanout is the share of items in which that holds: above 0 and at most 1, such as fanout = 0.3. To split what comes there, let a module below say the fan-out.")
+		v.errorf(at, "Invalid fanout", "Beside a condition, the fanout is the share of items in which that holds: above 0 and at most 1, such as fanout = 0.3. To split what comes there, give a module below it the fan-out.")
 	case len(m.Items) > 0 && (!m.Scatter || !(m.Items.Mean() > 0) || m.Items.Largest() > MaxItems):
 		v.errorf(at, "Invalid fanout", "What was measured of a fanout has some requests per upstream request, and %d at most.", MaxItems)
 	case m.Most < 0 || m.Most > MaxItems || m.Most > 0 && !m.Scatter:

@@ -203,7 +203,7 @@ func (v *validator) calls(p *Provider, path string) {
 func (v *validator) managed(p *Provider, path string) {
 	switch {
 	case p.ManageURL != "" && !p.Manage:
-		v.errorf(path+".manage_url", "Nothing to manage", "manage_url says where functions are created; add manage = true.")
+		v.errorf(path+".manage_url", "Nothing to manage", "manage_url is where functions are created, which needs manage = true; add it.")
 	case p.ManageURL != "" && !regexp.MustCompile(`^https?://[^/?#@\s]+(/[^?#\s]*)?$`).MatchString(p.ManageURL):
 		v.errorf(path+".manage_url", "Invalid address", "manage_url is http://HOST/PATH or https://HOST/PATH, without name, password or query; functions are below it.")
 	case p.Manage && p.URL == "":
@@ -221,9 +221,9 @@ func (v *validator) template(p *Provider, path string) {
 	has := func(name string) bool { return strings.Contains(p.URL, "{"+name+"}") }
 	switch {
 	case !has("function") && v.functionsOf(p) > 1:
-		v.errorf(path, "One address for all functions", "Several functions run at this provider, and the address does not tell them apart; add {function}.")
+		v.errorf(path, "One address for all functions", "Several functions run at this provider, and the address is the same for all; add {function}.")
 	case !has("size") && !(has("vcpu") || p.VCPU.Empty()) && !(has("gpu_memory") || p.GPUMemory.Empty()), !p.VCPU.Empty() && !p.GPUMemory.Empty() && !tellsPlatforms(has):
-		v.warnf(path, "One address for all sizes", "A plan chooses sizes of functions, and the address does not tell them apart; add {platform} and {size}.")
+		v.warnf(path, "One address for all sizes", "A plan chooses sizes of functions, and the address is the same for all; add {platform} and {size}.")
 	}
 	if p.TokenVariable != "" && strings.HasPrefix(p.URL, "http:") && !OnLoopback(p.URL) {
 		v.warnf(path, "Token over plain HTTP", "The provider's token would cross the network unencrypted; use https.")

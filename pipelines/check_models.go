@@ -19,7 +19,7 @@ func (v *validator) served(m *Module, path string) {
 	case engine.Takes == SourceAddress && !IsRemote(m.Model):
 		v.errorf(orPlace(v, path, ".model"), "No address", "The engine %s asks a server for the model; %s.", m.Engine, RemoteForm)
 	case IsRemote(m.Model) && !m.takes(SourceAddress):
-		v.errorf(path+".engine", "Address without the remote engine", "The engine %q reads a file, but the model is on a server. Leave engine out, or say \"remote\".", m.Engine)
+		v.errorf(path+".engine", "Address without the remote engine", "The engine %q reads a file, but the model is on a server. Leave engine out, or write \"remote\".", m.Engine)
 	case IsRemote(m.Model):
 		if _, err := ParseRemote(m.Model); err != nil {
 			v.errorf(path+".model", "Invalid address", "%s.", sentence(err))
@@ -53,7 +53,7 @@ func (v *validator) served(m *Module, path string) {
 	case len(m.Command) > 0 && m.Function != "":
 		v.errorf(path+".command", "Two kinds of module", "A module is either a processing step (function) or served by a command.")
 	case len(m.Command) > 0 && !m.takes(SourceCommand):
-		v.errorf(path+".engine", "Command without the process engine", "The engine %q starts no command. Leave engine out, or say \"process\".", m.Engine)
+		v.errorf(path+".engine", "Command without the process engine", "The engine %q starts no command. Leave engine out, or write \"process\".", m.Engine)
 	case len(m.Command) > 0 && IsRemote(m.Model):
 		v.errorf(path+".command", "Command beside an address", "The model is on a server already; leave out either.")
 	}
@@ -153,7 +153,7 @@ func (v *validator) variants(p *Pipeline, path string) {
 		at := path + ".module." + m.Name
 		v.accuracy(m.Accuracy, at)
 		if len(m.Variants) > 0 && m.Accuracy == 0 && !v.declared(at+".accuracy") {
-			v.errorf(at, "Accuracy missing", "Module %q has variants; say how accurate its own network is, too: accuracy = 0.76.", m.Name)
+			v.errorf(at, "Accuracy missing", "Module %q has variants; declare the accuracy of its own network, too: accuracy = 0.76.", m.Name)
 		}
 		if len(m.Variants) > 0 && m.Function != "" {
 			v.errorf(at+".function", "Variants of a function", "A variant stands in for a network; %q is a processing step. Take its variants out.", m.Name)
@@ -198,7 +198,7 @@ func (v *validator) variant(m *Module, one *Variant, path string) {
 		return
 	}
 	if len(one.Profile.Points) == 0 && !v.unread(one.ProfileFile) && (one.ProfileFile == "" || !v.missing(path+".profile")) {
-		v.errorf(path, "Variant without a profile", "Variant %q of %q has no profile, so that nobody can say when it is worth while. Measure it with harpagon profile, as a module, and name the file: profile = \"%s.csv\".", one.Name, m.Name, one.Name)
+		v.errorf(path, "Variant without a profile", "Variant %q of %q has no profile, without which it cannot be planned. Measure it with harpagon profile, as a module, and name the file: profile = \"%s.csv\".", one.Name, m.Name, one.Name)
 	}
 	v.accuracy(one.Accuracy, path)
 	if one.Accuracy == 0 && !v.declared(path+".accuracy") && !v.missing(path+".accuracy") {

@@ -59,7 +59,7 @@ func (v *validator) assumed(p *Pipeline, in *Port, at string) {
 		}
 		for _, b := range m.Inputs {
 			if b.From == (Ref{Port: in.Name}) && !b.IsConstant() && m.Typical[b.Name] == nil {
-				v.warnf(at, "No typical shape", "Nothing says how large a typical %q is, so that %q is measured and warmed up with %v. Say what requests bring, or the plan is made for another load: typical = [...].", in.Name, m.Name, Closed(in.Shape, p.OpenRows()))
+				v.warnf(at, "No typical shape", "The size of a typical %q is not declared, so %q is measured and warmed up with %v. Declare what requests bring, or the plan is made for another load: typical = [...].", in.Name, m.Name, Closed(in.Shape, p.OpenRows()))
 				return
 			}
 		}

@@ -64,7 +64,7 @@ func statefulEngines() string {
 // loops checks that the state of a module goes round, as far as its signature is known.
 func (v *validator) loops(m *Module, sig Signature, at string) {
 	if m.State && !slices.ContainsFunc(sig.Inputs, func(p Port) bool { return p.Loop != "" }) {
-		v.errorf(at, "No state found", "%s has no input that one of its outputs is fed back to: it has the inputs %s and the outputs %s, and state is told by their names, such as state and stateN, h and hn, X and X_out, X_in and X_out, or past.X and present.X, where nothing else feeds the input.",
+		v.errorf(at, "No state found", "%s has no input that one of its outputs is fed back to: it has the inputs %s and the outputs %s, and state is recognised by their names, such as state and stateN, h and hn, X and X_out, X_in and X_out, or past.X and present.X, where nothing else feeds the input.",
 			what(m), Quoted(portNames(sig.Inputs)), Quoted(portNames(sig.Outputs)))
 	}
 }

@@ -495,7 +495,7 @@ func (u Update) Faults() []Fault {
 	case u.Canary+u.Shadow > 1:
 		all = append(all, Fault{"shadow", "More than all requests", "What the new generation answers is not sent to it once more: canary and shadow together are at most 1."})
 	case !u.Tried():
-		all = append(all, Fault{"canary", "Nothing is tried", "An update block says which share of requests tries a change first, such as canary = 0.1 or shadow = 0.1; without either, take it out."})
+		all = append(all, Fault{"canary", "Nothing is tried", "An update block needs the share of requests that tries a change first, such as canary = 0.1 or shadow = 0.1; otherwise take it out."})
 	}
 	if u.Hold < 0 {
 		all = append(all, Fault{"hold", "Not a time", "hold is how long a change is tried, such as \"60s\"."})

@@ -142,7 +142,7 @@ func (s Stream) Faults() []Fault {
 	case s.Opening != 0 && s.Length <= 0:
 		add("length", "Invalid length", "length is how long a stream lasts on average, such as \"3m\".")
 	case s.Opening == 0 && s.Length != 0:
-		add("length", "No rate of streams", "length is of streams that come and go: say with opening how many open per second, in place of count.")
+		add("length", "No rate of streams", "length is of streams that come and go: give opening, how many open per second, in place of count.")
 	case s.Admitted != 0 && (s.Opening == 0 || !(s.Admitted > 0 && s.Admitted < 1)):
 		add("admitted", "Invalid share", "admitted is the share of streams that is to find a place when it opens, between 0 and 1, beside opening and length.")
 	case s.Count < 1 || s.Count > MaxStreams:

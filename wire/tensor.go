@@ -144,7 +144,7 @@ func (t Tensor) validateBytes(n int) error {
 		}
 		size := uint64(binary.LittleEndian.Uint32(data))
 		if uint64(len(data)-4) < size {
-			return fmt.Errorf("wire: BYTES element %d says %d bytes, but only %d follow", found, size, len(data)-4)
+			return fmt.Errorf("wire: BYTES element %d has a length of %d bytes, but only %d follow", found, size, len(data)-4)
 		}
 		data = data[4+size:]
 		found++

@@ -66,7 +66,7 @@ func TestValidate(t *testing.T) {
 		{"negative", Tensor{FP32, []int64{-1}, nil}, "negative"},
 		{"overflow", Tensor{FP32, []int64{1 << 40, 1 << 40}, nil}, "too many"},
 		{"cut length", Tensor{Bytes, []int64{1}, []byte{1, 0}}, "no complete length"},
-		{"cut string", Tensor{Bytes, []int64{1}, []byte{9, 0, 0, 0, 'a'}}, "says 9 bytes, but only 1"},
+		{"cut string", Tensor{Bytes, []int64{1}, []byte{9, 0, 0, 0, 'a'}}, "has a length of 9 bytes, but only 1"},
 		{"too few strings", Tensor{Bytes, []int64{2}, []byte{1, 0, 0, 0, 'a'}}, "needs 2 elements, but the data holds 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

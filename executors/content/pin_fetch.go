@@ -171,7 +171,7 @@ func ParseCommands(settings []string) (map[string]string, error) {
 	for _, s := range settings {
 		scheme, command, _ := strings.Cut(s, "=")
 		if !slices.Contains(pipelines.FetchSchemes(), scheme) || !strings.Contains(command, "{file}") {
-			return nil, fmt.Errorf("%q says not how to fetch: write SCHEME=COMMAND with one of the schemes %s and {url} and {file} in the command, such as \"s3=aws s3 cp {url} {file}\"", s, strings.Join(pipelines.FetchSchemes(), ", "))
+			return nil, fmt.Errorf("%q is no way to fetch: write SCHEME=COMMAND with one of the schemes %s and {url} and {file} in the command, such as \"s3=aws s3 cp {url} {file}\"", s, strings.Join(pipelines.FetchSchemes(), ", "))
 		}
 		all[scheme] = command
 	}
@@ -195,7 +195,7 @@ func (f Fetcher) fetch(ctx context.Context, address, path string) error {
 	}
 	command := f.Commands[scheme]
 	if command == "" {
-		return fmt.Errorf("nothing here fetches %s: say how with --fetch '%s=COMMAND', with {url} and {file} in the command", address, scheme)
+		return fmt.Errorf("nothing here fetches %s: give a command with --fetch '%s=COMMAND', with {url} and {file} in the command", address, scheme)
 	}
 	words := strings.Fields(command)
 	for i := range words {

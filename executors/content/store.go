@@ -298,7 +298,7 @@ func (in *intake) free(size int64) {
 }
 
 // errNoLength is for who sends a file and does not say how large it is.
-var errNoLength = errors.New("say how many bytes the file has, by Content-Length")
+var errNoLength = errors.New("send the size of the file as Content-Length")
 
 func status(err error) int {
 	var mismatch *mismatchError

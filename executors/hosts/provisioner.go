@@ -157,7 +157,7 @@ func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
 		refuse("min is %d and max is %d; min is between 0 and max", b.Min, b.Max)
 	}
 	if b.Devices < 1 || b.Devices > maxCount {
-		refuse("devices is %d; say how many a host offers, at least one", b.Devices)
+		refuse("devices is %d; it is how many a host offers, at least one", b.Devices)
 	}
 	switch c := b.Commands; {
 	case b.Process != nil:
@@ -167,7 +167,7 @@ func (b *provisionerBlock) provisioner() (p Provisioner, err error) {
 			refuse("external leaves making and ending hosts to others: leave out commands, min, idle and join, or external")
 		}
 	case c == nil:
-		refuse("say how hosts are made and ended: by a block commands, or by others: external = true")
+		refuse("how hosts are created and ended is missing: add a block commands, or external = true where others do it")
 	default:
 		p.Commands = Commands{Create: c.Create, Delete: c.Delete, Limit: duration("limit", c.Limit, DefaultLimit)}
 		if len(c.Create) == 0 || len(c.Delete) == 0 || c.Create[0] == "" || c.Delete[0] == "" {

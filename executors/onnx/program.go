@@ -154,7 +154,7 @@ const (
 // Compile checks a model and infers its shapes. Errors name the node.
 func Compile(m *Model) (*Program, error) {
 	if opset := m.opset(); opset < oldestOpset || opset > newestOpset {
-		return nil, fmt.Errorf("onnx: the model uses operator set %d, and %d to %d are supported; export it anew with one of these, or set engine = \"onnxruntime\"", opset, oldestOpset, newestOpset)
+		return nil, fmt.Errorf("onnx: the model uses operator set %d, and %d to %d are supported; export it again with one of these, or set engine = \"onnxruntime\"", opset, oldestOpset, newestOpset)
 	}
 	g := m.GetGraph()
 	c := &compiler{program: &Program{Name: g.GetName()}, byName: map[string]int{}, shapes: map[string][]int64{}}

@@ -76,7 +76,7 @@ func (v *ValueInfo) fed(m pipelines.Module, constant bool, back *ValueInfo) (axi
 func (v *ValueInfo) looped(axis int, output string) (pipelines.Port, error) {
 	p := v.port(axis)
 	if slices.Contains(p.Shape, -1) {
-		return p, fmt.Errorf("onnx: input %q keeps state, of a shape %v that varies beside the batch (dimension %d), so that nobody knows how large it grows; export it with a fixed one, or say which dimension is the batch with batch_axis", v.Name, v.dims(), axis)
+		return p, fmt.Errorf("onnx: input %q keeps state, of a shape %v that varies beside the batch (dimension %d), so its size has no bound; export it with a fixed one, or name the dimension of the batch with batch_axis", v.Name, v.dims(), axis)
 	}
 	p.Loop = output
 	return p, nil

@@ -312,7 +312,7 @@ func (in *instance) part(t *wire.Tensor, j, rows int, like []int, answers [][]wi
 	if axis >= len(t.Shape) || t.Shape[axis] != int64(rows) {
 		name := in.layout.Signature.Outputs[j].Name
 		return wire.Errorf(wire.CodeInternal, "", "onnxruntime: output %q has shape %v for a batch of %d: dimension %d is not the batch; "+
-			"say which is with batch_axis = { %s = ... }, or \"none\" where all requests of a batch share it, or batching = false",
+			"name it with batch_axis = { %s = ... }, or \"none\" where all requests of a batch share it, or batching = false",
 			name, t.Shape, rows, axis, name)
 	}
 	shape := slices.Delete(slices.Clone(t.Shape), axis, axis+1)

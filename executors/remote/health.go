@@ -20,7 +20,7 @@ const (
 )
 
 // errNotReady is what a server says that is alive but not ready.
-var errNotReady = errors.New("the server says that the model is not ready")
+var errNotReady = errors.New("the server reports that the model is not ready")
 
 // Ready asks once.
 func (in *Instance) Ready(ctx context.Context) error {

@@ -89,7 +89,7 @@ func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []s
 		return err
 	}
 	if len(meta.Inputs) == 0 || len(meta.Outputs) == 0 {
-		return errors.New("its metadata names no inputs or no outputs; a server of the Open Inference Protocol v2 tells both")
+		return errors.New("its metadata names no inputs or no outputs; a server of the Open Inference Protocol v2 names both")
 	}
 	for _, p := range append(slices.Clone(meta.Inputs), meta.Outputs...) {
 		if p.Name == "" || p.Datatype != "" && wire.Size(p.Datatype) < 0 {
@@ -338,7 +338,7 @@ func fits(p *pipelines.Port, shape []int64, t wire.Tensor) bool {
 }
 
 func (in *Instance) unfit(p *pipelines.Port, want []int64, t wire.Tensor) error {
-	return wire.Errorf(wire.CodeInternal, in.module, "%s answered output %q as %s %v where its metadata say %s %v",
+	return wire.Errorf(wire.CodeInternal, in.module, "%s answered output %q as %s %v where its metadata name %s %v",
 		in.target.Where, p.Name, t.Datatype, t.Shape, p.Datatype, want)
 }
 

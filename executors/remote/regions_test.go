@@ -254,7 +254,7 @@ func TestAnswersThatLieElsewhere(t *testing.T) {
 		"beyond":   "FP32 [2 1048576] does not fit into the 16 bytes of its place",
 		"overflow": "FP32 [1099511627776 1099511627776]",
 		"short":    "is said to have 4 bytes",
-		"shape":    "answered output \"y\" as FP32 [2 1] where its metadata say FP32 [2 2]",
+		"shape":    "answered output \"y\" as FP32 [2 1] where its metadata name FP32 [2 2]",
 		"datatype": "FP64 [2 2] does not fit into the 16 bytes",
 		"unasked":  "where it was not to be put",
 	} {

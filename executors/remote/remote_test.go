@@ -152,12 +152,12 @@ func TestWrongAnswersAreTyped(t *testing.T) {
 		return &wire.InferResponse{Outputs: []wire.NamedTensor{{Name: name, Tensor: t}}}
 	}
 	for want, give := range map[string]*wire.InferResponse{
-		`without output "y"`:                        tensor("w", wire.FromFloat32(make([]float32, 4), 2, 2)),
-		"as FP64 [2 2] where its metadata say FP32": tensor("y", wire.FromFloat64(make([]float64, 4), 2, 2)),
-		"as FP32 [4]":                               tensor("y", wire.FromFloat32(make([]float32, 4), 4)),
-		"as FP32 [1 2]":                             tensor("y", wire.FromFloat32(make([]float32, 2), 1, 2)),
-		"cannot be read":                            tensor("y", wire.Tensor{Datatype: "FP31", Shape: []int64{2, 2}}),
-		"needs 4 elements":                          tensor("y", wire.Tensor{Datatype: "FP32", Shape: []int64{2, 2}, Data: make([]byte, 12)}),
+		`without output "y"`:                         tensor("w", wire.FromFloat32(make([]float32, 4), 2, 2)),
+		"as FP64 [2 2] where its metadata name FP32": tensor("y", wire.FromFloat64(make([]float64, 4), 2, 2)),
+		"as FP32 [4]":                                tensor("y", wire.FromFloat32(make([]float32, 4), 4)),
+		"as FP32 [1 2]":                              tensor("y", wire.FromFloat32(make([]float32, 2), 1, 2)),
+		"cannot be read":                             tensor("y", wire.Tensor{Datatype: "FP31", Shape: []int64{2, 2}}),
+		"needs 4 elements":                           tensor("y", wire.Tensor{Datatype: "FP32", Shape: []int64{2, 2}, Data: make([]byte, 12)}),
 	} {
 		both(t, func(t *testing.T, scheme string) {
 			f := stacking()
@@ -294,7 +294,7 @@ func TestLoading(t *testing.T) {
 		address := f.serve(t, scheme)
 		_, err := New(Options{LoadTimeout: 2 * time.Second}).Load(t.Context(), model(address, 1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
-		require.ErrorContains(t, err, "says that the model is not ready")
+		require.ErrorContains(t, err, "reports that the model is not ready")
 		time.AfterFunc(100*time.Millisecond, func() { f.unready.Store(false) })
 		load(t, address, quick, 1)
 

@@ -58,7 +58,7 @@ func Ensure(ctx context.Context, p Provisioner, function string, want []function
 	var todo functions.Managing
 	has, err := p.Describe(ctx, function)
 	if err != nil {
-		return todo, fmt.Errorf("provision: the provider does not say what there is of function %q: %w", function, err)
+		return todo, fmt.Errorf("provision: the provider does not list function %q: %w", function, err)
 	}
 	var sound []functions.Managed
 	for _, d := range has {
@@ -107,7 +107,7 @@ func ready(ctx context.Context, p Provisioner, function string, want []functions
 		for _, m := range want {
 			switch d, ok := state[m.Name]; {
 			case ok && d.State == Failed:
-				return fmt.Errorf("%w: %s has failed: %s", ErrRefused, m.Name, cmp.Or(d.Reason, "it does not say why"))
+				return fmt.Errorf("%w: %s has failed: %s", ErrRefused, m.Name, cmp.Or(d.Reason, "it gives no reason"))
 			case !ok || d.State == Pending:
 				waits = m.Name
 			}

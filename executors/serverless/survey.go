@@ -117,7 +117,7 @@ func sameSize(a, b functions.Offer) bool {
 func manage(ctx context.Context, by Provisioner, d functions.Deployment, report func(string)) (end func() error, err error) {
 	has, err := by.Describe(ctx, d.Function.Name)
 	if err != nil {
-		return nil, fmt.Errorf("survey: the provider does not say what there is of function %q: %w", d.Function.Name, err)
+		return nil, fmt.Errorf("survey: the provider does not list function %q: %w", d.Function.Name, err)
 	}
 	var before []functions.Managed
 	for _, one := range has {
@@ -191,7 +191,7 @@ func newRequests(ctx context.Context, i *Invoker, d functions.Deployment) (*requ
 	}
 	about, err := t.Describe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("survey: function %q declares no input, and its provider does not say what it takes; add an input block: %w", d.Function.Name, err)
+		return nil, fmt.Errorf("survey: function %q declares no input, and the metadata of its provider name none; add an input block: %w", d.Function.Name, err)
 	}
 	r.inputs = about.Inputs
 	return r, nil

@@ -77,7 +77,7 @@ func (r *coefficientReader) profile() pipelines.FunctionProfile {
 		r.optional(fields, calls.Expr.Range(), map[string]*float64{"way_s": &p.Calls.Way, "cold_start_s": &p.Calls.ColdStart})
 	}
 	if len(p.CPU) == 0 && p.GPU == nil && !r.diags.HasErrors() {
-		r.report("Empty profile", "The file says neither how the model runs on CPU functions (cpu_avg, cpu_max) nor on GPU functions (gpu).", r.place)
+		r.report("Empty profile", "The file has coefficients neither of CPU functions (cpu_avg, cpu_max) nor of GPU functions (gpu).", r.place)
 	}
 	return p
 }
@@ -129,7 +129,7 @@ func (r *coefficientReader) curves(a *hcl.Attribute) []batchCurve {
 		c.curve.Beta = r.coefficient(fields, "beta", at, aboveZero)
 		c.curve.Gamma = r.coefficient(fields, "gamma", at, notNegative)
 		if i := slices.IndexFunc(all, func(other batchCurve) bool { return other.batch == c.batch }); i >= 0 {
-			r.report("Declared twice", fmt.Sprintf("%s says twice how long a batch of %d takes; first at %s.", a.Name, c.batch, all[i].at), at)
+			r.report("Declared twice", fmt.Sprintf("%s has two entries for batches of %d; the first is at %s.", a.Name, c.batch, all[i].at), at)
 			continue
 		}
 		all = append(all, c)

@@ -138,7 +138,7 @@ func (p Prices) Set(h *pipelines.Hardware, where *hcl.Range) hcl.Diagnostics {
 	o, ok := p.offers[h.Listed.Name]
 	if !ok {
 		names := slices.Sorted(maps.Keys(p.offers))
-		return hcl.Diagnostics{Problem("Not on the price list", fmt.Sprintf("%s has no line for %q.%s Add one, or say with listed_as by which name the list has it.",
+		return hcl.Diagnostics{Problem("Not on the price list", fmt.Sprintf("%s has no line for %q.%s Add one, or set listed_as to the name that the list has.",
 			p.reader.filename, h.Listed.Name, pipelines.Suggest(h.Listed.Name, names)), where)}
 	}
 	gap := func(column, what string) hcl.Diagnostics {

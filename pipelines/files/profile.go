@@ -118,7 +118,7 @@ func (p *profileReader) row(record []string) {
 		p.report(p.columns["duration_ms"], "Invalid duration", fmt.Sprintf("A batch of %v ms takes more than a day; durations are in milliseconds.", ms))
 	}
 	at.MemoryMiB = p.optional(record, "memory_mib", math.MaxFloat64, "Invalid memory", "Memory cannot be negative.")
-	spread := p.optional(record, "spread_ms", float64(pipelines.MaxDuration/time.Millisecond), "Invalid spread", "The spread says how much longer than duration_ms one run in 20 takes, in milliseconds: from 0 to a day.")
+	spread := p.optional(record, "spread_ms", float64(pipelines.MaxDuration/time.Millisecond), "Invalid spread", "The spread is how much longer than duration_ms one run in 20 takes, in milliseconds: from 0 to a day.")
 	at.Spread = time.Duration(math.Round(spread * float64(time.Millisecond)))
 	at.Others = p.optional(record, "others_cores", math.MaxFloat64, "Invalid cores", "Others cannot have used less than no processor core.")
 	if len(p.diags) > before {

@@ -93,7 +93,7 @@ func rawShape(in pipelines.Port, path string) ([]int64, error) {
 		case d > 0:
 			n *= d
 		case open >= 0:
-			return nil, errors.New("a raw file does not say its shape where more than one dimension varies; write JSON, or give typical instead")
+			return nil, errors.New("a raw file does not determine its shape where more than one dimension varies; write JSON, or give typical instead")
 		default:
 			open = i
 		}

@@ -52,7 +52,7 @@ func (d *decoder) listed(b *hcl.Block, attrs hcl.Attributes, h *pipelines.Hardwa
 		}
 		for _, name := range []string{"listed_as", "market"} {
 			if a := attrs[name]; a != nil {
-				d.report(files.Problem("No price list", name+` says which price of a list is meant; name the list: prices = "prices.csv".`, ptr(a.Expr.Range())))
+				d.report(files.Problem("No price list", name+` chooses a price of a list; name the list: prices = "prices.csv".`, ptr(a.Expr.Range())))
 			}
 		}
 		h.Listed = pipelines.Listing{}
@@ -62,14 +62,14 @@ func (d *decoder) listed(b *hcl.Block, attrs hcl.Attributes, h *pipelines.Hardwa
 		h.Listed.Name = h.Name
 	}
 	if a := attrs["price"]; a != nil {
-		d.report(files.Problem("Two prices", "The price stands on the list; give price or prices.", ptr(a.Expr.Range())))
+		d.report(files.Problem("Two prices", "The list has the price; give price or prices.", ptr(a.Expr.Range())))
 		h.Listed.File = ""
 	}
 	if h.Listed.File == "" {
 		return // reported
 	}
 	if a := attrs["interruptions"]; a != nil {
-		d.report(files.Problem("Two rates of interruptions", "How often a device is taken back stands on the price list; take interruptions out, or state the price here, too.", ptr(a.Expr.Range())))
+		d.report(files.Problem("Two rates of interruptions", "The price list has how often a device is taken back; take interruptions out, or give price in place of prices.", ptr(a.Expr.Range())))
 		return
 	}
 	src, ok := d.read(h.Listed.File, list, "price list", "A price list is CSV with the columns hardware,price and, for devices of the spot market, spot_price,interruptions.")

@@ -165,7 +165,7 @@ func (d *decoder) single(m *pipelines.Module, a *hcl.Attribute, p *pipelines.Pro
 		}
 	}
 	if len(kept) < len(p.Points) {
-		d.report(files.Warning("Batches that are not made", fmt.Sprintf("%q takes one request at a time (batching = false); what its profile says of larger batches is not used.", m.Name), ptr(a.Expr.Range())))
+		d.report(files.Warning("Batches that are not made", fmt.Sprintf("%q takes one request at a time (batching = false); larger batches of its profile are not used.", m.Name), ptr(a.Expr.Range())))
 	}
 	p.Points = kept
 }
@@ -413,7 +413,7 @@ const noAxis = "none"
 // batchAxis is { name = axis, ... }.
 var batchAxis = codec[map[string]int]{
 	func(d *decoder, a *hcl.Attribute, to *map[string]int) {
-		const wrong = "batch_axis is an object that says of inputs and outputs which dimension is the batch, counted from 0, such as { state = 1 }, or \"none\" where it has none."
+		const wrong = "batch_axis is an object of inputs and outputs, with the dimension of each that is the batch, counted from 0, such as { state = 1 }, or \"none\" where it has none."
 		axes := map[string]int{}
 		for name, value := range d.object(a, wrong) {
 			x, ok := value.(float64)

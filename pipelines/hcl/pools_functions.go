@@ -65,7 +65,7 @@ func (d *decoder) poolFiles(_ *hcl.Block, attrs hcl.Attributes, p *pipelines.Poo
 }
 
 func (d *decoder) poolProfile(p *pipelines.Pool, a *hcl.Attribute) {
-	src, ok := d.read(p.ProfileFile, a, "profile", "The profile of a pool says how long a query takes by its size: hardware,batch,duration_ms.")
+	src, ok := d.read(p.ProfileFile, a, "profile", "The profile of a pool has the duration of queries by their size: hardware,batch,duration_ms.")
 	if !ok {
 		return
 	}
@@ -79,7 +79,7 @@ func (d *decoder) poolProfile(p *pipelines.Pool, a *hcl.Attribute) {
 }
 
 func (d *decoder) poolSizes(p *pipelines.Pool, a *hcl.Attribute) {
-	src, ok := d.read(p.SizesFile, a, "sizes", "A file of sizes says how often queries have which size: size,weight.")
+	src, ok := d.read(p.SizesFile, a, "sizes", "A file of sizes has a weight for each size of queries: size,weight.")
 	if !ok {
 		return
 	}

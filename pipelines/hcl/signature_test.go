@@ -37,7 +37,7 @@ func TestWhatAModelSaysOfItsOutputs(t *testing.T) {
 		"fine":           {"[4]", "", `output "y" { value = module.m.y }`, nil},
 		"no tensor":      {"[4]", "", `output "y" { value = module.m.maps }`, []string{`Output "maps" of module "m" is no tensor; export the model anew.`}},
 		"rows":           {"[4]", "", "output \"y\" { value = module.m.rows }\n output \"z\" { value = module.m.rows }", []string{`Output "rows" of module "m" has 1 rows. If that is so`}},
-		"shape":          {"[-1]", "", `output "y" { value = module.m.y }`, []string{`Nothing says how large a typical "x" is, so that "m" is measured and warmed up with [4].`}},
+		"shape":          {"[-1]", "", `output "y" { value = module.m.y }`, []string{`The size of a typical "x" is not declared, so "m" is measured and warmed up with [4].`}},
 		"shape and more": {"[-1, 3, -1]", "", `output "y" { value = module.m.y }`, []string{"with [4 3 32]", "Shapes differ"}},
 		"typical":        {"[-1]", "typical = { x = [8] }", `output "y" { value = module.m.y }`, nil},
 		"another machine": {"[4]", "", `module "n" {

@@ -317,7 +317,7 @@ func (im *importer) hardware() {
 	remote := slices.ContainsFunc(im.out.Served, func(s Served) bool { return s.By == ByTriton })
 	doc := &im.out.Document
 	doc.Hardware = []pipelines.Hardware{{Name: kindCPU, Price: priceCPU}}
-	text := fmt.Sprintf("slo %v, rate %v and the price of a core (%v an hour) are what the repository does not say: set them by --slo, --rate, or var in the declaration.", im.SLO, im.Rate, priceCPU)
+	text := fmt.Sprintf("slo %v, rate %v and the price of a core (%v an hour) are not in the repository: set them by --slo, --rate, or var in the declaration.", im.SLO, im.Rate, priceCPU)
 	if remote {
 		doc.Hardware = append(doc.Hardware, pipelines.Hardware{Name: kindTriton, Price: priceTriton, Count: serversOfTriton})
 		text += fmt.Sprintf(" So are the price (%v an hour) and count (%d batches at a time) of the Triton at %s.", priceTriton, serversOfTriton, im.Triton)

@@ -225,7 +225,7 @@ func (m *model) locate(problem func(field, summary, format string, args ...any) 
 		}
 	}
 	if m.backend == "" {
-		return problem("", "No backend", "Neither backend nor platform is given, and %s has no file that says which (model.onnx, model.py, ...).", within)
+		return problem("", "No backend", "Neither backend nor platform is given, and %s has no file that shows which (model.onnx, model.py, ...).", within)
 	}
 	m.path = filepath.Join(within, name)
 	return append(m.absent(m.at("default_model_filename")), m.libraries()...)

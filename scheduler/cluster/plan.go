@@ -152,9 +152,9 @@ func (p Plan) Describe() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster %s: %s plan, %d %s at %s per hour, dispatch %s\n", p.Cluster, p.Status, p.Devices, p.Hardware, quantity.Number(p.Cost), p.Dispatch)
-	fmt.Fprintf(&b, "needs %d for the declared rates, no dispatcher less than %d; bears %s requests/s with every pipeline at its attainment\n", p.Needed, p.Least, quantity.Number(p.Goodput))
+	fmt.Fprintf(&b, "needs %d for the declared rates, no dispatcher less than %d; serves %s requests/s with every pipeline at its attainment\n", p.Needed, p.Least, quantity.Number(p.Goodput))
 	if p.CutShort {
-		b.WriteString("the search was ended: fewer devices may be enough, and these may bear more\n")
+		b.WriteString("the search was ended: fewer devices may be enough, and these may serve more\n")
 	}
 	if p.Lacking > 0 {
 		fmt.Fprintf(&b, "lacks %d\n", p.Lacking)

@@ -222,7 +222,7 @@ func (p *Problem) tooFew(s *sizer, devices int) string {
 		return text + fmt.Sprintf(": no dispatcher serves them with less than %d", s.least)
 	}
 	if factor, err := s.maxRateFactor(devices); err == nil {
-		text += fmt.Sprintf("; these bear %s of the rates. Allow more devices, lower the rates, or allow more time", quantity.Percent(factor))
+		text += fmt.Sprintf("; these serve %s of the rates. Allow more devices, lower the rates, or allow more time", quantity.Percent(factor))
 	}
 	return text
 }

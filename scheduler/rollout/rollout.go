@@ -106,7 +106,7 @@ func Decide(u pipelines.Update, held time.Duration, seen Seen, cost Cost) Decisi
 	case seen.Canary.Attainment() < least && seen.Canary.Requests >= Enough:
 		return Decision{Verdict: Revert, Reason: why + below(least)}
 	case seen.Canary.Requests < Enough && held < Patience*hold:
-		return Decision{Verdict: Hold, Reason: why + ": too few to say anything", Until: Patience * hold}
+		return Decision{Verdict: Hold, Reason: why + ": too few to judge", Until: Patience * hold}
 	case seen.Canary.Attainment() < least:
 		return Decision{Verdict: Revert, Reason: why + below(least)}
 	}

@@ -74,7 +74,7 @@ func (s *planSetup) addPipeline(at int, l *Load, p *plan.Plan) error {
 		n := &a.nodes[i]
 		k := slices.IndexFunc(p.Modules, func(m plan.Module) bool { return m.Name == n.Module })
 		if k < 0 {
-			return fmt.Errorf("simulate: the plan of pipeline %q says nothing of module %q; make a new plan", p.Pipeline, n.Module)
+			return fmt.Errorf("simulate: the plan of pipeline %q lacks module %q; make a new plan", p.Pipeline, n.Module)
 		}
 		n.station = int32(len(s.stations))
 		if err := s.addStation(l, p, &p.Modules[k], n); err != nil {

@@ -96,11 +96,11 @@ func (f *inflater) Read(p []byte) (int, error) {
 func (f *inflater) broken(err error) error {
 	for _, known := range []error{gzip.ErrHeader, gzip.ErrChecksum, zlib.ErrHeader, zlib.ErrChecksum, zlib.ErrDictionary, errTrailing} {
 		if errors.Is(err, known) {
-			return invalid("the body is not %s, as its Content-Encoding says: %v", f.coding, err)
+			return invalid("the body is not %s, which its Content-Encoding names: %v", f.coding, err)
 		}
 	}
 	if text := err.Error(); strings.HasPrefix(text, "flate: ") || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return invalid("the body is not %s, as its Content-Encoding says: %v", f.coding, err)
+		return invalid("the body is not %s, which its Content-Encoding names: %v", f.coding, err)
 	}
 	return err
 }

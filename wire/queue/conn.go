@@ -122,7 +122,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	if role == Dispatcher && stream.FromClient(first[:]) {
 		q.conn.RefuseClient(toClients)
 		q.conn.Drain()
-		return wrong("a client sends requests there; it was told to send them to a gateway")
+		return wrong("a client sends requests there; it was referred to a gateway")
 	}
 	q.conn.Release(nil)
 	switch {
@@ -139,7 +139,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	case m.Kind == Fail:
 		return wrong("%s", m.Text)
 	case m.Kind != Hello:
-		return wrong("it did not say who it is")
+		return wrong("it did not identify itself")
 	case m.Role != want:
 		return wrong("it is a %s, but a %s is expected there", m.Role, want)
 	}

@@ -156,7 +156,7 @@ func TestWrongPeers(t *testing.T) {
 		"closed the connection":    "hp",
 		"speaks version 9":         "hpgq\x09\r\n\r\n",
 		"at most 16384 are":        "hpgq\x05\r\n\r\n\xff\xff\xff\xff\x7f",
-		"did not say who it is":    "hpgq\x05\r\n\r\n\x02\x03\x00",
+		"did not identify itself":  "hpgq\x05\r\n\r\n\x02\x03\x00",
 		"ends before its last":     "hpgq\x05\r\n\r\n\x01\x01",
 		"version does not know":    "hpgq\x05\r\n\r\n\x01\x63",
 		"is that the port of a di": "",

@@ -53,7 +53,7 @@ func (c Credentials) MayListen(address string) error {
 	case c.Token == "" && c.Tokens == nil && !c.Identity.AsksCallers():
 		return fmt.Errorf("harpagon: %q can be reached from other hosts; set a token in HARPAGON_TOKEN, or give --tokens or --tls-ca (with --tls-cert and --tls-key), so that callers must prove themselves, or listen on 127.0.0.1:%s", address, port)
 	case c.Identity == nil && !c.Plain:
-		return fmt.Errorf("harpagon: %q can be reached from other hosts, and without TLS everybody on the way reads the token; give --tls-cert and --tls-key, or say --plaintext where the network is trusted, or listen on 127.0.0.1:%s", address, port)
+		return fmt.Errorf("harpagon: %q can be reached from other hosts, and without TLS everybody on the way reads the token; give --tls-cert and --tls-key, or --plaintext where the network is trusted, or listen on 127.0.0.1:%s", address, port)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (c Credentials) MaySend(host string, overTLS bool) error {
 	if c.Token == "" || overTLS || c.Plain || Loopback(host) {
 		return nil
 	}
-	return fmt.Errorf("harpagon: the token would travel to %s without TLS, for everybody on the way to read; give --tls-ca (and https:// where there is a URL), or say --plaintext where the network is trusted", host)
+	return fmt.Errorf("harpagon: the token would travel to %s without TLS, for everybody on the way to read; give --tls-ca (and https:// where there is a URL), or --plaintext where the network is trusted", host)
 }
 
 // watchEvery is how often Watch looks at the files.

@@ -214,7 +214,7 @@ func (n *Named) grant(words []string) error {
 		case "rate":
 			field = &n.Rate
 		default:
-			return fmt.Errorf("%q says nothing; behind the hash may stand weight=NUMBER, its share beside others', and rate=NUMBER, the requests per second that it may send", word)
+			return fmt.Errorf("%q is not known; behind the hash may stand weight=NUMBER, its share beside others', and rate=NUMBER, the requests per second that it may send", word)
 		}
 		x, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(x >= least && x <= most) {

@@ -109,7 +109,7 @@ func TestTokensRefuse(t *testing.T) {
 		"make it with":              "bob read secret\n",
 		"the token is empty":        line("bob", "read", ""),
 		"holds no token":            "# nobody\n",
-		`"quota=3" says nothing`:    strings.TrimSpace(line("bob", "read", "b")) + " quota=3",
+		`"quota=3" is not known`:    strings.TrimSpace(line("bob", "read", "b")) + " quota=3",
 		"weight=0 is no number":     strings.TrimSpace(line("bob", "read", "b")) + " weight=0",
 		"weight=NaN is no number":   strings.TrimSpace(line("bob", "read", "b")) + " weight=NaN",
 		"rate=fast is no number":    strings.TrimSpace(line("bob", "read", "b")) + " rate=fast",

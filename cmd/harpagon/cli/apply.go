@@ -346,5 +346,5 @@ func (p *pruneFlags) confirm(d *Deps, names []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("nothing was changed: --prune would delete %s; say --yes to delete without asking", what)
+	return fmt.Errorf("nothing was changed: --prune would delete %s; give --yes to delete without asking", what)
 }

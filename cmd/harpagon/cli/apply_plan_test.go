@@ -24,7 +24,7 @@ func TestApplyRefusesStalePlans(t *testing.T) {
 		"edited by hand":       {func(_, out string) { edit(t, out, `"cost": `, `"cost": 1`) }, "it was changed after it was made"},
 		"another generation":   {func(_, out string) { edit(t, out, `"generations": {}`, `"generations": {"small": 4}`) }, "it was changed after it was made"},
 		"of another version":   {func(_, out string) { edit(t, out, `"version": "v1.2.3"`, `"version": "v1.2.2"`) }, "version v1.2.2 of harpagon has made it, and this is v1.2.3"},
-		"no plan":              {func(_, out string) { require.NoError(t, os.WriteFile(out, []byte("{}"), 0o644)) }, "does not say what it was made from"},
+		"no plan":              {func(_, out string) { require.NoError(t, os.WriteFile(out, []byte("{}"), 0o644)) }, "does not name the declaration"},
 		"no JSON":              {func(_, out string) { require.NoError(t, os.WriteFile(out, []byte("x"), 0o644)) }, "something else than plans"},
 		"another declaration":  {func(dir, _ string) { editOne(t, dir, "*.hcl", `"400ms"`, `"390ms"`) }, "the declaration, or a profile, has changed"},
 		"another profile":      {func(dir, _ string) { appendOne(t, dir, "*.csv") }, "the declaration, or a profile, has changed"},

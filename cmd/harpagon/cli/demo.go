@@ -358,7 +358,7 @@ func (r *demoRun) attained(report *load.Report, target float64, use executors.Pr
 	case report.Attainment >= target:
 		return finding{text, false}
 	case report.Requests < demoLeast:
-		return finding{text + ": too few requests to tell; --duration 1m sends more", false}
+		return finding{text + ": too few requests to judge; --duration 1m sends more", false}
 	case bound.High < allowed:
 		return finding{text + fmt.Sprintf(": less than chance and others explain (at most %.4f, and %.4f would do)", bound.High, allowed), true}
 	case allowed < target:

@@ -64,7 +64,7 @@ func TestDemoVerdict(t *testing.T) {
 		"nothing in time":                     {200, 200, false, quiet, true, "less than chance and others explain"},
 		"nothing in time, whatever others do": {200, 200, false, loud, true, "less than chance and others explain"},
 		"machine not known":                   {1000, 200, false, executors.ProcessorUse{}, true, "attainment 0.8000 of 0.99 expected: less"},
-		"hardly anything sent":                {3, 1, false, quiet, false, "too few requests to tell"},
+		"hardly anything sent":                {3, 1, false, quiet, false, "too few requests to judge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, report := sent(test.n, test.late, test.burst)

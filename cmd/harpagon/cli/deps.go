@@ -103,7 +103,7 @@ func Report(w io.Writer, err error) int {
 
 // wrongUse adds to an error about flags or arguments where their use is told.
 func wrongUse(c *cobra.Command, err error) error {
-	return fmt.Errorf("%w; %s --help tells how it is used", err, c.CommandPath())
+	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
 
 // Progress is shown that often: on a terminal in place, elsewhere as a line each

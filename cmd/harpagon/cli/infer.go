@@ -183,5 +183,5 @@ func Emulated(platform string) string {
 	if platform != oip.PlatformEmulated {
 		return ""
 	}
-	return "\nThe answer is emulated: no network has run for some of its modules, or for all\n(harpagon status says which).\n"
+	return "\nThe answer is emulated: no network has run for some of its modules, or for all\n(harpagon status lists them).\n"
 }

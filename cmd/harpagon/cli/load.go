@@ -130,7 +130,7 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	case f.below < 0 || f.below > 1:
 		return fmt.Errorf("--fail-below %v: it is a share between 0 and 1, such as 0.99", f.below)
 	case f.options.Callers > 0 && f.options.Rate != 0:
-		return errors.New("--callers and --rate: say one of them")
+		return errors.New("--callers and --rate exclude each other; give one of them")
 	case f.options.Callers > 0 && len(m.Members)+len(m.Applications) > 0:
 		return fmt.Errorf("--callers: %s is loaded by several at once, whose rates differ; name one of them", pipeline)
 	}

@@ -205,7 +205,7 @@ func measured(doc *pipelines.Document, paths []string) error {
 		return nil
 	}
 	at := strings.Join(paths, " ")
-	return fmt.Errorf("no profile says how long these modules take: %s; measure them with harpagon profile %s --out DIR and name the files in the modules (profile = \"DIR/NAME.csv\"), or let harpagon up %s measure, plan and serve in one go",
+	return fmt.Errorf("these modules have no profile: %s; measure them with harpagon profile %s --out DIR and name the files in the modules (profile = \"DIR/NAME.csv\"), or let harpagon up %s measure, plan and serve in one go",
 		strings.Join(missing, ", "), at, at)
 }
 

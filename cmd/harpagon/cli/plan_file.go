@@ -161,7 +161,7 @@ func readPlanFile(path, version string) (*planFile, error) {
 		return nil, fmt.Errorf("--plan %s: it holds something else than plans (%w); write it with harpagon plan --out", path, err)
 	}
 	if f.Made == nil {
-		return nil, fmt.Errorf("--plan %s: it does not say what it was made from; write it with harpagon plan --out", path)
+		return nil, fmt.Errorf("--plan %s: it does not name the declaration that it was made from; write it again with harpagon plan --out", path)
 	}
 	if f.Made.Version != version {
 		return nil, fmt.Errorf("--plan %s: version %s of harpagon has made it, and this is %s, which may plan otherwise; make it again with harpagon plan --out", path, f.Made.Version, version)

@@ -142,7 +142,7 @@ func TestPlanBlock(t *testing.T) {
 		assert.Contains(t, got.stderr+got.stdout, `Policy "kairos" plans pools, and this is a pipeline`, name)
 	}
 	got = run(t, "simulate", folder, "--devices", "cpu=1", "--policy", "exact")
-	assert.Contains(t, got.stderr, "--devices runs pipelines without a plan, and --policy says how to plan")
+	assert.Contains(t, got.stderr, "--devices runs pipelines without a plan, and --policy sets how to plan")
 	got = run(t, "up", "--split", "lc")
 	assert.Contains(t, got.stderr, "embedded system", "a program without the server says so first")
 }

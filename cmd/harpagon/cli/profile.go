@@ -408,7 +408,7 @@ func (f *profileFlags) problem(doc *pipelines.Document) (functions.Problem, erro
 		}
 		p := functions.Problem{Function: function, Provider: *doc.Provider(function.Provider)}
 		if p.Provider.URL == "" {
-			return p, fmt.Errorf("provider %q has no url, so function %q cannot be called; say where with url = \"...\"", p.Provider.Name, function.Name)
+			return p, fmt.Errorf("provider %q has no url, so function %q cannot be called; give its address with url = \"...\"", p.Provider.Name, function.Name)
 		}
 		return p, nil
 	}
@@ -420,7 +420,7 @@ func (f *profileFlags) told(d *Deps, got serverless.SurveyResult) pipelines.Call
 	var calls pipelines.CallTimes
 	fmt.Fprintf(d.Stderr, "the calls cost %s by the declared terms\n", quantity.Money(got.Cost))
 	if got.Estimated {
-		fmt.Fprintln(d.Stderr, "warning: the provider does not say how long functions run (header Server-Timing): the way there is counted as theirs")
+		fmt.Fprintln(d.Stderr, "warning: the provider does not report how long functions run (header Server-Timing): the time on the way is counted as theirs")
 	}
 	for _, of := range []struct {
 		what  string

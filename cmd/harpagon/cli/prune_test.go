@@ -46,8 +46,8 @@ func TestPrune(t *testing.T) {
 		"not asked for":   {pruneFlags{}, false, "", 0, runningServices{"a", "b", "c"}, ""},
 		"said beforehand": {pruneFlags{prune: true, yes: true}, false, "", time.Minute, runningServices{"b"}, ""},
 		"typed":           {pruneFlags{prune: true}, true, "yes\n", time.Minute, runningServices{"b"}, ""},
-		"typed otherwise": {pruneFlags{prune: true}, true, "y\n", time.Minute, runningServices{"a", "b", "c"}, "nothing was changed: --prune would delete a, c; say --yes"},
-		"no terminal":     {pruneFlags{prune: true}, false, "yes\n", time.Minute, runningServices{"a", "b", "c"}, "say --yes to delete without asking"},
+		"typed otherwise": {pruneFlags{prune: true}, true, "y\n", time.Minute, runningServices{"a", "b", "c"}, "nothing was changed: --prune would delete a, c; give --yes"},
+		"no terminal":     {pruneFlags{prune: true}, false, "yes\n", time.Minute, runningServices{"a", "b", "c"}, "give --yes to delete without asking"},
 		"without waiting": {pruneFlags{prune: true, yes: true}, false, "", 0, runningServices{"a", "b", "c"}, "give --wait a time"},
 	} {
 		t.Run(name, func(t *testing.T) {

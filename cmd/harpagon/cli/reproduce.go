@@ -75,7 +75,7 @@ it, so that other work hardly matters.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.list, "list", false, "name the figures instead of making them")
 	flags.BoolVar(&f.all, "all", false, "make every figure")
-	flags.BoolVar(&f.full, "full", false, "the whole of each, for as long as --list says; without it a small part, within seconds to a minute")
+	flags.BoolVar(&f.full, "full", false, "make the whole of each, in the time that --list states; without it a small part, in seconds to a minute")
 	flags.StringVar(&f.as, "as", experiments.AsPaper, "the `profile` of assumptions: "+strings.Join(experiments.Profiles(), ", "))
 	flags.BoolVar(&f.explain, "explain", false, "find the assumptions that close the gaps to printed numbers, instead of printing tables")
 	flags.BoolVar(&f.asJSON, "json", false, "print the rows as JSON")

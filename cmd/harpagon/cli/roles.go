@@ -448,7 +448,7 @@ func offered(local devices.Config, gpus bool, emulate map[string]int) ([]placeme
 	var kinds []pipelines.Hardware
 	for _, kind := range slices.Sorted(maps.Keys(emulate)) {
 		if !pipelines.IsName(kind) || emulate[kind] < 1 {
-			return nil, fmt.Errorf("--emulate %s=%d offers nothing; say KIND=N with N of at least 1, such as v100=50", kind, emulate[kind])
+			return nil, fmt.Errorf("--emulate %s=%d offers nothing; write KIND=N with N of at least 1, such as v100=50", kind, emulate[kind])
 		}
 		kinds = append(kinds, pipelines.Hardware{Name: kind, Count: emulate[kind]})
 	}

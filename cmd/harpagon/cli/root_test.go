@@ -95,7 +95,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestWrongUseNamesTheCommand(t *testing.T) {
-	assert.ErrorContains(t, wrongUse(&cobra.Command{Use: "up PATH"}, errors.New("no")), "no; up --help tells")
+	assert.ErrorContains(t, wrongUse(&cobra.Command{Use: "up PATH"}, errors.New("no")), "no; see up --help")
 }
 
 func TestEnginesCommand(t *testing.T) {

@@ -149,7 +149,7 @@ func (f *simulateFlags) check() error {
 	}
 	f.options.Spread = simulate.Spread(f.spread)
 	if name := f.planning.First(); name != "" && len(f.devices) > 0 {
-		return fmt.Errorf("--devices runs pipelines without a plan, and --%s says how to plan; leave one of them out", name)
+		return fmt.Errorf("--devices runs pipelines without a plan, and --%s sets how to plan; leave one of them out", name)
 	}
 	switch {
 	case f.seeds < 1:

@@ -90,7 +90,7 @@ With TEMPORAL_ADDRESS set it uses that Temporal server instead of its own.`,
 				return err
 			}
 		} else if name := planning.First(); name != "" {
-			return wrongUse(c, fmt.Errorf("--%s says how to plan what is declared, and no PATH is given; name the files, or leave it out", name))
+			return wrongUse(c, fmt.Errorf("--%s sets how to plan a declaration, and no PATH is given; name the files, or leave the flag out", name))
 		}
 		o.Plan = planning.Given
 		o.Files, o.VarFiles, o.Vars, o.Environ = paths, x.Files, map[string]string{}, d.Environ

@@ -108,7 +108,7 @@ func open(_ context.Context, o Options, frontend address, p *ports, _ secure.Cre
 func join(ctx context.Context, o Options, frontend address, p *ports, proof secure.Credentials, l log.Logger) (*config.Config, []temporal.ServerOption, error) {
 	public := cmp.Or(o.Postgres.Advertise, frontend.host)
 	if ip := net.ParseIP(public); ip == nil || ip.IsUnspecified() {
-		return nil, nil, fmt.Errorf("embedded: other servers of the cluster cannot reach this one at %q; say at which IP they do (--advertise)", public)
+		return nil, nil, fmt.Errorf("embedded: other servers of the cluster cannot reach this one at %q; give the IP at which they do (--advertise)", public)
 	}
 	d, err := parsePostgres(o.Postgres, o.TLS.CA)
 	if err != nil {

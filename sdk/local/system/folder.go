@@ -142,7 +142,7 @@ func (f Folder) Endpoints() (Endpoints, error) {
 		return e, fmt.Errorf("harpagon: state folder %s: %w", f, err)
 	}
 	if err := json.Unmarshal(b, &e); err != nil {
-		return e, fmt.Errorf("harpagon: %s, which says where the system answers, is damaged; start the system again, which writes it again: %w", f.endpoints(), err)
+		return e, fmt.Errorf("harpagon: %s, which has the addresses of the running system, is damaged; start the system again to rewrite it: %w", f.endpoints(), err)
 	}
 	return e, nil
 }

@@ -100,7 +100,7 @@ func (c *Client) Live(ctx context.Context) error {
 	var r pb.ServerLiveResponse
 	err := c.call(ctx, pb.GRPCInferenceService_ServerLive_FullMethodName, &pb.ServerLiveRequest{}, &r)
 	if err == nil && !r.GetLive() {
-		return wire.Errorf(wire.CodeUnavailable, "", "the server at %s says that it is not alive", c.where())
+		return wire.Errorf(wire.CodeUnavailable, "", "the server at %s reports that it is not alive", c.where())
 	}
 	return err
 }
