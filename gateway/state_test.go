@@ -172,6 +172,22 @@ func TestStateBeginsAndEndsWithAStream(t *testing.T) {
 	})
 }
 
+// A stream that is sent on under its name at once after its last frame is another, and keeps its place and its state.
+func TestAStreamGoesOnUnderTheNameOfOneThatEnded(t *testing.T) {
+	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 20, Count: 1}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 0), Frame: wire.Frame{Stream: "a", Last: true}})
+		require.NoError(t, err)
+		time.Sleep(40 * ms)
+		h := float32(0)
+		for n := range 4 {
+			y, fresh := askFrame(t, g, float32(n), wire.Frame{Stream: "a"})
+			h = after(h, float32(n))
+			require.Equal(t, []float32{float32(n), h}, y)
+			require.Equal(t, n == 0, fresh)
+		}
+	})
+}
+
 // A stream begins where its first frame is dropped, and ends where its last one is.
 func TestStateBeginsWhereTheFirstFrameIsDropped(t *testing.T) {
 	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 10, Count: 2}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {

@@ -62,9 +62,11 @@ func (i *instance) Signature() (s pipelines.Signature) {
 		s.Inputs = append(s.Inputs, pipelines.Port{Name: inputName(k), Datatype: wire.FP32, Shape: []int64{2}})
 	}
 	s.Outputs = []pipelines.Port{{Name: "y", Datatype: wire.FP32, Shape: []int64{2}}}
-	if i.state { // the frame that left it, and less than zero how many have come
-		s.Inputs = append(s.Inputs, pipelines.Port{Name: "h", Datatype: wire.FP32, Shape: []int64{2}, Loop: "hn"})
-		s.Outputs = append(s.Outputs, pipelines.Port{Name: "h", Datatype: wire.FP32, Shape: []int64{2}}, pipelines.Port{Name: "hn", Datatype: wire.FP32, Shape: []int64{2}})
+	if i.state { // the frame that left it, less than zero how many have come, and the version
+		three := pipelines.Port{Name: "h", Datatype: wire.FP32, Shape: []int64{3}}
+		in, out := three, three
+		in.Loop, out.Name = "hn", "hn"
+		s.Inputs, s.Outputs = append(s.Inputs, in), append(s.Outputs, three, out)
 	}
 	return s
 }
@@ -81,11 +83,12 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 	}
 	answers := make([][]wire.Tensor, len(items))
 	ids := make([]int, len(items))
+	var states [][]float32
 	for k, in := range items {
 		var before []float32
 		if i.state {
 			before, _ = in[i.inputs].Float32s()
-			in = in[:i.inputs]
+			states, in = append(states, before), in[:i.inputs]
 		}
 		sum := i.version
 		for _, t := range in {
@@ -98,11 +101,12 @@ func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Ten
 		}
 		answers[k] = []wire.Tensor{wire.FromFloat32([]float32{sum, float32(ids[k])}, 2)}
 		if i.state {
-			answers[k] = append(answers[k], wire.FromFloat32(before, 2), wire.FromFloat32([]float32{float32(ids[k]), before[1] - 1}, 2))
+			left := []float32{float32(ids[k]), before[1] - 1, i.version}
+			answers[k] = append(answers[k], wire.FromFloat32([]float32{before[0], before[1], i.version}, 3), wire.FromFloat32(left, 3))
 		}
 	}
 	if i.state {
-		w.history.together(i.module, ids)
+		w.history.given(i.module, int(i.version), ids, states)
 	}
 	took := w.duration
 	if w.chance(f.slow, "slow", i.module, i.device, now) {

@@ -26,10 +26,7 @@ type request struct {
 	lost       bool          // with its gateway
 	whole      bool          // it came to a fleet that was whole, but for single faults
 	probe      bool          // it must be answered in time
-	stream     string        // of which it is a frame
-	before     int           // frame that left the state with which it was answered; 0 for none
-	place      int           // of that, in its stream, from 1; 0 where this is not answered
-	answeredBy int           // generation
+	film
 
 	begun, ended int // as the gateway states
 	over         time.Time
@@ -226,11 +223,11 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 		return
 	}
 	if r.service.films {
-		if v, err := response.Outputs[1].Float32s(); err != nil || len(v) != 2 || (v[0] == 0) != (v[1] == 0) || response.Fresh != (v[0] == 0) {
+		if v, err := response.Outputs[1].Float32s(); err != nil || len(v) != 3 || (v[0] == 0) != (v[1] == 0) || response.Fresh != (v[0] == 0) {
 			wrong("answered after state %v, fresh %v", v, response.Fresh)
 		} else {
 			h.mu.Lock()
-			r.before, r.place, r.answeredBy = int(v[0]), 1-int(v[1]), response.Generation
+			r.before, r.place, r.answered, r.version = int(v[0]), 1-int(v[1]), response.Generation, int(v[2])
 			h.mu.Unlock()
 		}
 	}

@@ -69,7 +69,10 @@ func play(t *testing.T, seed uint64, draw func(uint64, func() string) *world) (s
 		sum.requests = len(h.requests)
 		if len(h.violations) > 0 {
 			how := "-run TestSeeds -first %d -seeds 1"
-			if w.temporal != nil {
+			switch {
+			case w.onlyStreams:
+				how = "-run TestStreamSeeds -streams.first %d -streams 1"
+			case w.temporal != nil:
 				how = "-run TestWorkflowSeeds -workflows.first %d -workflows 1"
 			}
 			t.Errorf("seed %d: %s\nplay it again: go test ./gateway/world -story "+how, seed, strings.Join(h.violations, "\n"), seed)
@@ -369,7 +372,11 @@ func (w *world) probe() {
 		return
 	}
 	r := random(w.seed, "probes")
-	for range 12 {
+	probes := 12
+	if w.onlyStreams {
+		probes = 2
+	}
+	for range probes {
 		for _, s := range w.services {
 			w.ends.Go(func() { w.ask(r, s, 0, 0, true) })
 			w.pause(2 * s.slo)

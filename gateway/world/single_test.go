@@ -19,7 +19,11 @@ func (w *world) disturbOnce() {
 		return
 	}
 	r := random(w.seed, "single faults")
-	for range singleFaults {
+	faults := singleFaults
+	if w.onlyStreams {
+		faults = 2
+	}
+	for range faults {
 		for _, s := range w.services {
 			draw := r.Uint64()
 			w.ends.Go(func() { w.askTogether(s, draw) })

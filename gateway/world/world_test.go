@@ -37,27 +37,28 @@ type heardEpoch struct {
 
 // world is one fleet.
 type world struct {
-	seed     uint64
-	began    time.Time
-	trouble  time.Duration // how long faults last
-	far      time.Duration // the longest way of a message without trouble
-	duration time.Duration // of a batch
-	load     time.Duration // of an engine
-	faults   faults
-	deletes  bool
-	shared   bool   // dispatchers apart from gateways
-	claims   bool   // they own services without being told by control
-	clocks   bool   // are wrong
-	outages  bool   // of control
-	hurried  bool   // modules change as fast as that goes, and dispatchers take few of a gateway at a time
-	disk     string // where hosts have theirs; empty where versions are no files
-	fills    bool   // these are full at times
-	shelf    shelf
-	control  process         // without connections
-	temporal *temporalServer // that runs workflows; nil where the driver does what they would
-	services []*service
-	history  history
-	epochs   map[string][]heardEpoch // of owners that an executor has heard of; under the history's lock
+	seed        uint64
+	began       time.Time
+	trouble     time.Duration // how long faults last
+	far         time.Duration // the longest way of a message without trouble
+	duration    time.Duration // of a batch
+	load        time.Duration // of an engine
+	faults      faults
+	deletes     bool
+	shared      bool   // dispatchers apart from gateways
+	claims      bool   // they own services without being told by control
+	clocks      bool   // are wrong
+	outages     bool   // of control
+	onlyStreams bool   // see drawStreams
+	hurried     bool   // modules change as fast as that goes, and dispatchers take few of a gateway at a time
+	disk        string // where hosts have theirs; empty where versions are no files
+	fills       bool   // these are full at times
+	shelf       shelf
+	control     process         // without connections
+	temporal    *temporalServer // that runs workflows; nil where the driver does what they would
+	services    []*service
+	history     history
+	epochs      map[string][]heardEpoch // of owners that an executor has heard of; under the history's lock
 
 	gateways    []*gatewayProcess
 	dispatchers []*dispatcherProcess
@@ -374,12 +375,12 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 		}).Stop()
 	}
 	if s.films && !probe {
-		q.stream = fmt.Sprint(g.name, "/camera", r.IntN(3)) // of another name at each
+		q.Frame = wire.Frame{Stream: fmt.Sprint(g.name, "/camera", r.IntN(3)), First: r.IntN(40) == 0, Last: r.IntN(40) == 0} // of another name at each
 	}
 	w.history.mu.Lock()
 	w.history.requests[q.id] = q
 	w.history.mu.Unlock()
-	response, err := own.Infer(ctx, &wire.InferRequest{ID: fmt.Sprint(q.id), Pipeline: s.name, Frame: wire.Frame{Stream: q.stream}, Textual: func(string) bool { return true }, Inputs: []wire.NamedTensor{
+	response, err := own.Infer(ctx, &wire.InferRequest{ID: fmt.Sprint(q.id), Pipeline: s.name, Frame: q.Frame, Textual: func(string) bool { return true }, Inputs: []wire.NamedTensor{
 		{Name: "x", Tensor: wire.FromFloat32([]float32{q.value, float32(q.id)}, 2)},
 	}})
 	var typed *wire.Error

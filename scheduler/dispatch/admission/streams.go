@@ -86,7 +86,7 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 	if of == nil {
 		return StreamRefused, nil, 0
 	}
-	of.last, of.ended = now, f.Last || of.ended && !f.First
+	of.last, of.ended = now, f.Last
 	if of.ended {
 		s.soonest = min(s.soonest, of.next)
 	}
