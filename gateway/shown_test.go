@@ -77,7 +77,7 @@ func TestTheLastFrameOfAStream(t *testing.T) {
 			}
 			assert.EqualValues(t, 1, g.pipeline("p").shown.looked.Load(), "the others have gone")
 			time.Sleep(11 * time.Second)
-			assert.Empty(t, g.pipeline("p").shown.of, "nobody looks")
+			assert.Zero(t, g.pipeline("p").shown.looked.Load(), "nobody looks")
 			send("a", 6)
 			_, ok = g.LastFrame("p", a)
 			assert.True(t, ok)
