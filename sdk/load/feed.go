@@ -54,7 +54,7 @@ type FeedOptions struct {
 
 	Progress func(Progress) // called about once a second; may be nil
 
-	// Ended is called with each frame at its end: those of a stream one at a time and in order, but for
+	// Ended is called with each frame at its end, one call at a time: those of a stream in order, but for
 	// frames that are left out, which come among those under way. It may be nil.
 	Ended func(stream string, f FrameFed)
 
@@ -352,8 +352,8 @@ func (f *feed) endOf(of sentFrame, err error) FrameEnd {
 // end counts a frame.
 func (f *feed) end(fed *StreamFed, frame FrameFed) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	fed.count(frame)
-	f.mu.Unlock()
 	if f.Ended != nil {
 		f.Ended(fed.Name, frame)
 	}

@@ -211,7 +211,6 @@ func pictured(inputs []pipelines.Port) (p pipelines.Port, height, width int, pla
 
 // frameLines writes frames to a file as they end. The zero value writes none.
 type frameLines struct {
-	mu   sync.Mutex
 	file *os.File
 	csv  *csv.Writer
 }
@@ -241,8 +240,6 @@ func (l *frameLines) add(stream string, f load.FrameFed) {
 	if f.End != load.Unsent {
 		line[4], line[5] = seconds(f.Sent), seconds(f.Answered)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	_ = l.csv.Write(line) // Close reports what is wrong
 }
 
