@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/cipher"
 	"hash/maphash"
 	"maps"
 	"math/rand/v2"
@@ -28,7 +29,8 @@ import (
 type Gateway struct {
 	options Options
 	epoch   time.Time
-	name    string // that no other gateway has
+	seal    cipher.AEAD // of state that callers take along
+	name    string      // that no other gateway has
 	queue   *dispatcher.Dispatcher
 	forms   maphash.Seed // see formOf
 
@@ -97,6 +99,7 @@ func New(o Options) *Gateway {
 		clusters:  make(map[string]*cluster),
 		executors: make(map[string]*executor),
 		removed:   make(map[string]placement.Age),
+		seal:      newSeal(o.StateKey),
 		changed:   make(chan struct{}),
 	}
 	g.queue = dispatcher.New(g.options.dispatching(g.now))
@@ -328,7 +331,11 @@ type Options struct {
 	// Dispatched leaves it to dispatchers elsewhere when and where the items of
 	// modules run; see Gateway.ServeDispatcher.
 	Dispatched bool
-	Bytes      *Bytes // bounds what modules make of requests; nil bounds nothing
+	Bytes      *Bytes // bounds what modules make of requests, and keep of streams; nil bounds nothing
+
+	// StateKey is a secret that gateways share. Under it state of streams is sealed that callers take from one
+	// to another. Without one everybody knows it, which is for callers who are trusted.
+	StateKey []byte
 
 	// Observer is told what happens.
 	Observer Observer

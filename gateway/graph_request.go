@@ -148,7 +148,7 @@ func (r *Request) Complete(it *Item, b *dispatcher.Batch, values []wire.Tensor) 
 	}
 	var next []admission.HeldItem[moduleState]
 	if it.Node.state && r.turn != nil && err == nil {
-		next = r.turn.answer(it.Node.Name, it.leaves())
+		next, err = r.turn.answer(it.Node.Name, it.leaves())
 	}
 	over := r.settle(it, err)
 	r.mu.Unlock()

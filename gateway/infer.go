@@ -53,6 +53,13 @@ func (gr *deployed) hasStreams() bool { return !gr.Deployment.Pipeline.Stream.Is
 // frame runs a request to a pipeline whose requests are frames. One that had to wait counts for
 // dispatch from when it goes in: what a plan proves is about frames in the order of these times.
 func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.InferRequest, arrival dispatch.Time) (*wire.InferResponse, error) {
+	owner := wire.TenantOf(ctx).Caller()
+	stream := strings.Join([]string{owner, p.name, q.Frame.Stream}, "\x00")
+	q, brought, asks, lacks := g.brings(ctx, p, gr, stream, q)
+	if lacks != nil {
+		g.refuseAs(ctx, p, gr, nil, q, arrival, lacks, Invalid)
+		return nil, lacks
+	}
 	if parts, err := g.parts(gr, q); err != nil || len(parts) > 1 {
 		if err == nil {
 			err = wire.Errorf(wire.CodeInvalid, "", "a frame is one request, and this has %d; send one after the other", len(parts))
@@ -61,7 +68,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: &gr.rules, owner: wire.TenantOf(ctx).Caller(), came: arrival, deadline: deadline})
+	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: &gr.rules, owner: owner, brought: brought, came: arrival, deadline: deadline})
 	switch {
 	case in.tooFast || in.known: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
@@ -89,6 +96,9 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 	case failed == nil:
 		answer.Shift = in.shift
 		p.shown.keep(gr.Deployment.Pipeline.Overlay, in.stream, time.Now(), q, answer)
+		if asks && in.turn != nil {
+			answer.Outputs = append(answer.Outputs, g.carries(stream, in.turn))
+		}
 		p.streams.count(in.stream, deadline == 0 || g.now() <= deadline)
 	case !errors.As(failed, &e) || e.Code != wire.CodeCanceled && !gr.mistaken(e):
 		p.streams.count(in.stream, false)

@@ -2,6 +2,10 @@ package gateway
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"slices"
 	"sync"
 
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
@@ -24,8 +28,10 @@ type moduleState struct {
 
 // session is what a gateway keeps of a stream whose modules keep state.
 type session struct {
-	mu    sync.Mutex
-	turns admission.Turns[moduleState]
+	mu     sync.Mutex
+	turns  admission.Turns[moduleState]
+	held   HeldBytes // by turns
+	closed bool      // no more frames come in
 
 	tried any // at which the stream was drawn for a generation, and for which
 	drawn rollout.To
@@ -35,6 +41,49 @@ type session struct {
 type frameTurn struct {
 	of   *session
 	turn *admission.Turn[moduleState]
+}
+
+// newSession makes one of a stream that begins with what modules have kept elsewhere, where there is room.
+func newSession(held HeldBytes, kept map[string]moduleState) *session {
+	s := &session{held: held}
+	var n int64
+	for _, state := range kept {
+		n += state.size()
+	}
+	if s.held.Grow(n) == nil {
+		s.turns.Start(kept)
+	}
+	return s
+}
+
+// close reports that no more frames come in.
+func (s *session) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.settle()
+}
+
+// settle gives back the bytes of what is not needed any more. session.mu is held.
+func (s *session) settle() {
+	var n int64
+	for state := range s.turns.All() {
+		n += state.size()
+	}
+	if s.closed && s.turns.Idle() {
+		n = 0
+	}
+	s.held.Shrink(s.held.bytes - n)
+}
+
+func (m moduleState) size() (n int64) {
+	for i := range m.of {
+		n += int64(len(m.of[i].Data))
+	}
+	return n
 }
 
 // enters takes the turn of a frame.
@@ -51,17 +100,24 @@ func (f *frameTurn) admit(module string, item any) (state moduleState, ok bool) 
 	return f.of.turns.Enter(f.turn, module, item)
 }
 
-// answer notes what a module left of the frame, and returns items of others that may go on.
-func (f *frameTurn) answer(module string, left moduleState) []admission.HeldItem[moduleState] {
+// answer notes what a module left of the frame, and returns items of others that may go on; an error where
+// there is no room to keep it.
+func (f *frameTurn) answer(module string, left moduleState) ([]admission.HeldItem[moduleState], *wire.Error) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
-	return f.of.turns.Answer(f.turn, module, left)
+	if err, _ := f.of.held.Grow(left.size()).(*wire.Error); err != nil {
+		err.Stage = module
+		return nil, err
+	}
+	defer f.of.settle()
+	return f.of.turns.Answer(f.turn, module, left), nil
 }
 
 // end lets the next frames go on without this one.
 func (f *frameTurn) end() []admission.HeldItem[moduleState] {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
+	defer f.of.settle()
 	return f.of.turns.End(f.turn)
 }
 
@@ -100,4 +156,29 @@ func withTurn(ctx context.Context, f *frameTurn) context.Context {
 func turnOf(ctx context.Context) *frameTurn {
 	f, _ := ctx.Value(turnKey{}).(*frameTurn)
 	return f
+}
+
+// State goes along to another gateway with the caller, since that of a gateway that is killed is gone: a frame that
+// asks for it is answered with what modules keep after it, and one that brings it begins a session with that.
+// It is sealed under a key that gateways share, for its caller, pipeline and stream. So nobody gives a module what
+// none has left, nor what one has left of another stream.
+
+// carried is what a module keeps of a stream, on its way.
+type carried struct {
+	Module, By string
+	Of         []wire.NamedTensor
+}
+
+// newSeal makes that of a key.
+func newSeal(key []byte) cipher.AEAD {
+	sum := sha256.Sum256(slices.Concat([]byte("state of streams\x00"), key))
+	block, err := aes.NewCipher(sum[:])
+	if err != nil {
+		panic(err) // the key is as long as one should be
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return seal
 }

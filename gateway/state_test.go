@@ -188,6 +188,89 @@ func TestAStreamGoesOnUnderTheNameOfOneThatEnded(t *testing.T) {
 	})
 }
 
+// State goes to another gateway with the caller who asks for it: sealed, for its own stream alone, and fresh where
+// it is nobody's.
+func TestStateGoesAlongWithItsCaller(t *testing.T) {
+	of := keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3})
+	with := func(t *testing.T, g *Gateway, n float32, f wire.Frame, state []byte) (y []float32, fresh bool, left []byte) {
+		t.Helper()
+		r, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Frame: f, Inputs: append(vector(n, 0), wire.NamedTensor{
+			Name: wire.SequenceState, Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{int64(len(state))}, Data: state},
+		})})
+		require.NoError(t, err)
+		require.Len(t, r.Outputs, 2)
+		time.Sleep(60 * ms)
+		return floats(r.Outputs[0].Tensor), r.Fresh, r.Outputs[1].Data
+	}
+	frame := wire.Frame{Stream: "a"}
+	var before, after1 []byte
+	filmedBy(t, of, spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		_, fresh, state := with(t, g, 1, wire.Frame{Stream: "a", First: true}, nil)
+		require.True(t, fresh)
+		before = state
+		_, fresh, after1 = with(t, g, 2, frame, nil)
+		require.False(t, fresh)
+	})
+	filmedBy(t, of, spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Frame: frame, Inputs: append(vector(3, 0), wire.NamedTensor{
+			Name: wire.SequenceState, Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{0}},
+		})})
+		var lacks *wire.Error
+		require.ErrorAs(t, err, &lacks, "nothing of it is here, and it does not begin")
+		require.Equal(t, wire.CauseNoState, lacks.Cause)
+		h := after(after(0, 1), 2)
+		h3 := after(h, 3)
+		y, fresh, _ := with(t, g, 3, frame, after1)
+		require.Equal(t, []float32{3, h3}, y)
+		require.False(t, fresh)
+		y, fresh, _ = with(t, g, 4, frame, nil)
+		require.Equal(t, []float32{4, after(h3, 4)}, y, "it goes on with what is here")
+		require.False(t, fresh)
+		y, _, _ = with(t, g, 5, frame, before)
+		require.Equal(t, []float32{5, after(after(0, 1), 5)}, y, "what comes counts more")
+		for name, state := range map[string][]byte{"of another stream": after1, "nonsense": {1, 2, 3}, "changed": append(after1[:len(after1)-1:len(after1)-1], after1[len(after1)-1]^1)} {
+			other := wire.Frame{Stream: "b", First: true}
+			_, fresh, _ = with(t, g, 1, other, nil)
+			require.True(t, fresh)
+			y, fresh, _ = with(t, g, 7, wire.Frame{Stream: "b"}, state)
+			require.Equal(t, []float32{7, after(after(0, 1), 7)}, y, name)
+			require.False(t, fresh)
+		}
+		_, fresh, _ = with(t, g, 8, wire.Frame{Stream: "a", First: true}, after1)
+		require.True(t, fresh, "nothing before counts")
+		_, err = g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Frame: frame, Inputs: vector(9, 0)})
+		require.NoError(t, err)
+	})
+}
+
+// What modules keep of streams counts among the bytes of requests, until the streams are over.
+func TestStateCountsInBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes := NewBytes(ByteLimits{Total: 1000})
+		held := bytes.Begin("p")
+		require.NoError(t, held.Grow(1000-12))
+		s := newSession(bytes.Begin("p"), nil)
+		left := moduleState{"m", []wire.NamedTensor{{Name: "h", Tensor: wire.FromFloat32([]float32{1, 2}, 2)}}}
+		one, two := s.enters(), s.enters()
+		_, err := one.answer("m", left)
+		require.Nil(t, err)
+		require.EqualValues(t, 996, bytes.Now())
+		_, err = two.answer("m", left)
+		require.Equal(t, wire.CodeOverloaded, err.Code)
+		require.Equal(t, "m", err.Stage)
+		one.end()
+		two.end()
+		require.EqualValues(t, 996, bytes.Now(), "of the last that was answered")
+		three := s.enters()
+		s.close()
+		require.EqualValues(t, 996, bytes.Now(), "a frame is still there")
+		three.end()
+		require.EqualValues(t, 988, bytes.Now())
+		require.True(t, newSession(bytes.Begin("p"), map[string]moduleState{"m": left}).turns.Idle())
+		require.EqualValues(t, 996, bytes.Now())
+	})
+}
+
 // A stream begins where its first frame is dropped, and ends where its last one is.
 func TestStateBeginsWhereTheFirstFrameIsDropped(t *testing.T) {
 	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 10, Count: 2}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
@@ -221,9 +304,12 @@ func TestModulesOfOneNetworkKeepTheirOwnState(t *testing.T) {
 	require.True(t, first.admit(left))
 	require.True(t, first.admit(right))
 	left.left, right.left = []wire.NamedTensor{{Name: "l"}}, []wire.NamedTensor{{Name: "r"}}
-	first.turn.answer("left", left.leaves())
+	_, err := first.turn.answer("left", left.leaves())
+	require.Nil(t, err)
 	require.False(t, next.admit(item("right")), "the frame before is still there")
-	require.Len(t, first.turn.answer("right", right.leaves()), 1)
+	waited, err := first.turn.answer("right", right.leaves())
+	require.Nil(t, err)
+	require.Len(t, waited, 1)
 	for _, it := range []*Item{left, right} {
 		again := item(it.Node.Name)
 		require.True(t, next.admit(again))

@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/gob"
 	"errors"
 	"maps"
 	"slices"
@@ -23,11 +25,12 @@ import (
 type streams struct {
 	asking sync.Mutex // one stream opens or closes at a time: what is asked for agrees with places; before mu
 
-	mu      sync.Mutex
-	of      admission.Streams
-	places  map[string]*streamPlace // that streams have, or that were asked for
-	expiry  *time.Timer             // looks for streams that are over; nil while none is open
-	unnamed atomic.Int64
+	mu       sync.Mutex
+	of       admission.Streams
+	sessions map[string]*session     // of open streams with state
+	places   map[string]*streamPlace // that streams have, or that were asked for
+	expiry   *time.Timer             // looks for streams that are over; nil while none is open
+	unnamed  atomic.Int64
 }
 
 // streamPlace is one that a stream has been asked for.
@@ -65,7 +68,8 @@ type frameOf struct {
 	wire.Frame
 	gr       *deployed
 	rules    *admission.StreamRules
-	owner    string // whose stream it is
+	owner    string                 // whose stream it is
+	brought  map[string]moduleState // from another gateway; nil for nothing
 	came     dispatch.Time
 	deadline dispatch.Time
 }
@@ -103,7 +107,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	}
 	var of *session
 	if v != admission.StreamRefused && f.gr.stateful {
-		of = s.session(e.stream, f.First, last)
+		of = s.session(e.stream, f.First || f.brought != nil, last, func() *session { return newSession(g.options.Bytes.Begin(p.name), f.brought) })
 	}
 	if v == admission.StreamEnters && of != nil {
 		e.turn = of.enters()
@@ -289,7 +293,7 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	place.told = told
 	if !told.Open {
 		delete(s.places, of.Name)
-		s.of.Close(of.Name)
+		s.close(of.Name)
 	} else if rules.Rate > 0 {
 		s.of.Open(g.now(), rules, of.Name)
 		if s.expiry == nil {
@@ -326,10 +330,10 @@ func (g *Gateway) expireStreams(p *pipeline) {
 		names = slices.Collect(maps.Keys(s.places))
 	}
 	for _, name := range names {
+		s.close(name)
 		if place := s.places[name]; place != nil {
 			over = append(over, place)
 			delete(s.places, name)
-			s.of.Close(name)
 		}
 	}
 	switch {
@@ -361,16 +365,35 @@ func noPlace(p admission.Place) *wire.Error {
 
 // session is that of a frame which comes, whether it goes in or is dropped. Nothing of a stream goes over
 // to another of its name that begins. streams.mu is held.
-func (s *streams) session(name string, first, last bool) *session {
-	kept := s.of.Kept(name)
-	if *kept == nil || first {
-		*kept = new(session)
+func (s *streams) session(name string, begins, last bool, fresh func() *session) *session {
+	of := s.sessions[name]
+	if of == nil || begins {
+		of.close()
+		of = fresh()
+		if s.sessions == nil {
+			s.sessions = map[string]*session{}
+		}
+		s.sessions[name] = of
 	}
-	of := (*kept).(*session)
 	if last {
-		*kept = nil
+		of.close()
+		delete(s.sessions, name)
 	}
 	return of
+}
+
+// keeps reports whether there is a session of a stream.
+func (s *streams) keeps(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[name] != nil
+}
+
+// close forgets an open stream. streams.mu is held.
+func (s *streams) close(name string) {
+	s.of.Close(name)
+	s.sessions[name].close()
+	delete(s.sessions, name)
 }
 
 // tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.
@@ -408,4 +431,50 @@ func (s *streams) shares(r *admission.StreamRules) admission.StreamShares {
 	all := s.of.Shares(r)
 	all.WorstName = called(all.WorstName)
 	return all
+}
+
+// carries is the state of a stream after a frame, for its caller to take along.
+func (g *Gateway) carries(stream string, f *frameTurn) wire.NamedTensor {
+	f.of.mu.Lock()
+	after := f.of.turns.After(f.turn)
+	f.of.mu.Unlock()
+	var all []carried
+	for module, state := range after {
+		all = append(all, carried{module, state.by, state.of})
+	}
+	var text bytes.Buffer
+	if err := gob.NewEncoder(&text).Encode(all); err != nil {
+		panic(err) // texts and numbers
+	}
+	data := g.seal.Seal(nil, nil, text.Bytes(), []byte(stream))
+	return wire.NamedTensor{Name: wire.SequenceState, Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{int64(len(data))}, Data: data}}
+}
+
+// brings takes the state out of a frame; asks reports whether there is an input for it, which is empty where the
+// frame brings none and asks for that after it. Such a frame is an error where nothing is kept of its stream here,
+// as after a start of the gateway, unless it begins one. What no gateway has sealed for this stream is none.
+func (g *Gateway) brings(ctx context.Context, p *pipeline, gr *deployed, stream string, q *wire.InferRequest) (rest *wire.InferRequest, state map[string]moduleState, asks bool, lacks *wire.Error) {
+	at := slices.IndexFunc(q.Inputs, func(in wire.NamedTensor) bool { return in.Name == wire.SequenceState })
+	if at < 0 || slices.ContainsFunc(gr.Inputs, func(in pipelines.Port) bool { return in.Name == wire.SequenceState }) {
+		return q, nil, false, nil
+	}
+	without := *q
+	without.Inputs = slices.Delete(slices.Clone(q.Inputs), at, at+1)
+	if len(q.Inputs[at].Data) == 0 {
+		if gr.stateful && !q.Frame.First && q.Frame.Stream != "" && !p.streams.keeps(wire.TenantOf(ctx).Caller()+"\x00"+q.Frame.Stream) {
+			lacks = wire.Errorf(wire.CodeUnavailable, "", "this gateway has no state of the stream; send the frame with that of the last answer in %s, or with %s", wire.SequenceState, wire.SequenceStart)
+			lacks.Cause = wire.CauseNoState
+		}
+		return &without, nil, true, lacks
+	}
+	text, err := g.seal.Open(nil, nil, q.Inputs[at].Data, []byte(stream))
+	var all []carried
+	if err != nil || q.Frame.First || gob.NewDecoder(bytes.NewReader(text)).Decode(&all) != nil {
+		return &without, nil, true, nil
+	}
+	state = make(map[string]moduleState)
+	for _, c := range all {
+		state[c.Module] = moduleState{c.By, c.Of}
+	}
+	return &without, state, true, nil
 }

@@ -99,7 +99,17 @@ func (s *several) Infer(ctx context.Context, q *wire.InferRequest) (r *wire.Infe
 	}
 	name := fnv.New32a() // frames of a stream go to one gateway as long as it is there
 	_, _ = name.Write([]byte(q.Frame.Stream))
-	return r, s.askFrom(ctx, uint64(name.Sum32()), do)
+	first := uint64(name.Sum32())
+	if f := standingOf(ctx); f != nil {
+		do = func(ctx context.Context, t Connection) (err error) {
+			r, err = f.infer(ctx, t, q)
+			return err
+		}
+		if at := f.of.first(s.peers); at >= 0 {
+			first = uint64(at)
+		}
+	}
+	return r, s.askFrom(ctx, first, do)
 }
 
 // ask asks one gateway after the other until one answers with more than that it

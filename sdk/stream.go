@@ -12,7 +12,8 @@ import (
 
 // Stream sends the frames of one camera or session to a pipeline with a stream block. Results come
 // in the order of the frames, one for each: a frame that was dropped has an error, like one that
-// failed. Where a gateway is gone, frames go to another.
+// failed. Where a gateway is gone, frames go to another, with what modules have kept of those that were
+// answered.
 //
 // Send and Receive may each be called from one goroutine.
 type Stream struct {
@@ -22,8 +23,11 @@ type Stream struct {
 	frame    wire.Frame
 	answers  chan chan frameAnswer
 	before   chan struct{} // closed when the last frame is on its way
-	closed   bool          // no more are sent
-	shift    atomic.Int64  // see Shift
+	over     chan struct{} // closed when that is over
+	stand    stand
+	sent     int
+	closed   bool         // no more are sent
+	shift    atomic.Int64 // see Shift
 }
 
 type frameAnswer struct {
@@ -38,7 +42,9 @@ const StreamAhead = 16
 // frames. The gateway takes it in with its first frame, or refuses that with ErrOverloaded where as
 // many streams are open as the pipeline is planned for.
 func (c *Client) Stream(ctx context.Context, pipeline, name string) *Stream {
-	return &Stream{client: c, ctx: ctx, pipeline: pipeline, frame: wire.Frame{Stream: name, First: true}, answers: make(chan chan frameAnswer, StreamAhead)}
+	none := make(chan struct{})
+	close(none)
+	return &Stream{over: none, client: c, ctx: ctx, pipeline: pipeline, frame: wire.Frame{Stream: name, First: true}, answers: make(chan chan frameAnswer, StreamAhead)}
 }
 
 // Send sends the next frame. It waits while StreamAhead frames are under way or not received,
@@ -57,15 +63,18 @@ func (s *Stream) Send(inputs Inputs, options ...InferOption) error {
 	case <-s.ctx.Done():
 		return typed(s.ctx.Err())
 	}
-	frame, before, under := s.frame, s.before, make(chan struct{})
-	s.frame.First, s.before = false, under
+	frame, before, under, over := s.frame, s.before, make(chan struct{}), make(chan struct{})
+	ctx := context.WithValue(s.ctx, standingKey{}, &standing{of: &s.stand, frame: s.sent, before: s.over})
+	s.frame.First, s.before, s.over = false, under, over
+	s.sent++
 	all := slices.Concat(options, []InferOption{func(q *wire.InferRequest) { q.Frame = frame }})
 	go func() {
 		if before != nil { // goroutines begin in any order
 			<-before
 		}
 		close(under)
-		r, err := s.client.Infer(s.ctx, s.pipeline, inputs, all...)
+		defer close(over)
+		r, err := s.client.Infer(ctx, s.pipeline, inputs, all...)
 		if err == nil {
 			s.shift.Add(int64(r.answer().Shift))
 		}

@@ -72,6 +72,7 @@ type Cause string
 const (
 	CauseTooFast Cause = "too_fast" // it came sooner after others of its stream than rate and jitter allow
 	CauseNoPlace Cause = "no_place" // its stream has no place
+	CauseNoState Cause = "no_state" // its gateway has nothing that modules have kept of its stream: the caller brings it, or begins
 )
 
 // Error states code, stage, reason and, where they are known, the times.

@@ -20,6 +20,7 @@ const (
 	SequenceStart = "sequence_start"
 	SequenceEnd   = "sequence_end"
 
+	SequenceState = "sequence_state" // an input and an output, see Frame
 	SequenceFresh = "sequence_fresh" // of an answer, see InferResponse.Fresh
 )
 

@@ -147,6 +147,43 @@ func isBelow(pid int) bool {
 	return pid == os.Getpid()
 }
 
+// sendScenes sends those of a camera until it is told.
+func sendScenes(t *testing.T, stream *sdk.Stream, camera int, ended <-chan struct{}) {
+	defer stream.Close()
+	for n := 0; ; n++ {
+		var flat []float32
+		for _, b := range scene(camera, n%200) {
+			flat = append(flat, b[:]...)
+		}
+		assert.NoError(t, stream.Send(sdk.Inputs{"boxes": sdk.Float32(flat, 8, 4)}))
+		select {
+		case <-ended:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// receiveIdentities holds that those of a camera are those of a tracker without interruptions.
+func receiveIdentities(t *testing.T, stream *sdk.Stream, camera int, answered *atomic.Int64) {
+	var alone identities
+	for n := 0; ; n++ {
+		out, err := stream.Receive()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			continue // nobody has seen it
+		}
+		ids, err := out.Int64s("ids")
+		assert.NoError(t, err)
+		want := alone.track(scene(camera, n%200))
+		assert.Equal(t, answered.Load() == 0, out.Fresh(), "frame %d of camera %d", n, camera)
+		assert.Equal(t, want[:], ids, "frame %d of camera %d", n, camera)
+		answered.Add(1)
+	}
+}
+
 // TestIdentitiesSurviveKills sends scenes of several cameras through the example's tracker, and kills its processes
 // meanwhile: the identities are those of trackers that nobody has interrupted, of the frames that were answered.
 func TestIdentitiesSurviveKills(t *testing.T) {
@@ -162,39 +199,8 @@ func TestIdentitiesSurviveKills(t *testing.T) {
 	ended := make(chan struct{})
 	for c := range cameras {
 		stream := s.Client().Stream(t.Context(), "tracks", fmt.Sprint("camera ", c))
-		under.Go(func() {
-			defer stream.Close()
-			for n := 0; ; n++ {
-				var flat []float32
-				for _, b := range scene(c, n%200) {
-					flat = append(flat, b[:]...)
-				}
-				assert.NoError(t, stream.Send(sdk.Inputs{"boxes": sdk.Float32(flat, 8, 4)}))
-				select {
-				case <-ended:
-					return
-				case <-time.After(200 * time.Millisecond):
-				}
-			}
-		})
-		under.Go(func() {
-			var alone identities
-			for n := 0; ; n++ {
-				out, err := stream.Receive()
-				if errors.Is(err, io.EOF) {
-					return
-				}
-				if err != nil {
-					continue // nobody has seen it
-				}
-				ids, err := out.Int64s("ids")
-				assert.NoError(t, err)
-				want := alone.track(scene(c, n%200))
-				assert.Equal(t, answered[c].Load() == 0, out.Fresh(), "frame %d of camera %d", n, c)
-				assert.Equal(t, want[:], ids, "frame %d of camera %d", n, c)
-				answered[c].Add(1)
-			}
-		})
+		under.Go(func() { sendScenes(t, stream, c, ended) })
+		under.Go(func() { receiveIdentities(t, stream, c, &answered[c]) })
 	}
 	go func() { // as long as it takes
 		defer close(ended)

@@ -16,6 +16,7 @@ package secure
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -56,6 +57,19 @@ func (c Credentials) MayListen(address string) error {
 		return fmt.Errorf("harpagon: %q can be reached from other hosts, and without TLS everybody on the way reads the token; give --tls-cert and --tls-key, or --plaintext where the network is trusted, or listen on 127.0.0.1:%s", address, port)
 	}
 	return nil
+}
+
+// Shared is a secret of the processes of a fleet: of the token that all share, and of those that are good for being a
+// role. It is nil where nobody is asked for anything, and one that no other process has where there are no such tokens.
+func (c Credentials) Shared() []byte {
+	key := slices.Concat([]byte(c.Token), c.Tokens.ofRoles())
+	switch {
+	case len(key) > 0:
+		return key
+	case c.Guard().Open():
+		return nil
+	}
+	return []byte(rand.Text())
 }
 
 // MaySend reports why the token must not be sent to a host.

@@ -132,6 +132,19 @@ func (t *Tokens) now() []Named {
 	return t.all
 }
 
+// ofRoles are the hashes of the tokens that are good for being a role.
+func (t *Tokens) ofRoles() (all []byte) {
+	if t == nil {
+		return nil
+	}
+	for _, n := range t.now() {
+		if n.may(Join) {
+			all = append(all, n.hash[:]...)
+		}
+	}
+	return all
+}
+
 // find is whose token was given; nil where it is nobody's. All are compared, so that the
 // time tells nothing.
 func (t *Tokens) find(authorization []string) (found *Named) {

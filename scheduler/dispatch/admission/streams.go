@@ -49,7 +49,6 @@ type stream struct {
 	held   any  // the frame that waits for its time; nil for none
 	spared bool // the last one that came while another waited was dropped: the next is not
 	ended  bool // no more are to come
-	kept   any  // see Kept
 	recent recent
 
 	// Of the frames that counted lately; see Count. Fast are those that were dropped as too fast.
@@ -228,9 +227,6 @@ func (s *Streams) Withdraw(name string, frame any) {
 		of.held = nil
 	}
 }
-
-// Kept is what the driver keeps of a stream that is open, for as long as it is; nil at first.
-func (s *Streams) Kept(name string) *any { return &s.open[name].kept }
 
 // Count counts a frame that has come to its end, in time or not. Those count that a plan promises
 // something of, as in the attainment of the service: none that came faster than the stream's rate, was

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"iter"
 	"maps"
 	"slices"
 )
@@ -31,6 +32,9 @@ type HeldItem[S any] struct {
 	Item  any
 	State S // with which it comes there
 }
+
+// Start gives a stream, of which no frame has come, what modules have kept of it elsewhere.
+func (s *Turns[S]) Start(kept map[string]S) { s.kept = kept }
 
 // Take gives the next frame its turn.
 func (s *Turns[S]) Take() *Turn[S] {
@@ -95,6 +99,41 @@ func (s *Turns[S]) End(t *Turn[S]) []HeldItem[S] {
 		}
 	}
 	return s.ready()
+}
+
+// After is what modules keep after a frame, which is not over, and those before it.
+func (s *Turns[S]) After(t *Turn[S]) map[string]S {
+	all := maps.Clone(s.kept)
+	if all == nil {
+		all = make(map[string]S)
+	}
+	for b := s.first; b != nil; b = b.next {
+		if maps.Copy(all, b.left); b == t {
+			break
+		}
+	}
+	return all
+}
+
+// Idle reports whether no frame is under way.
+func (s *Turns[S]) Idle() bool { return s.first == nil }
+
+// All is every state that is still needed.
+func (s *Turns[S]) All() iter.Seq[S] {
+	return func(yield func(S) bool) {
+		for _, state := range s.kept {
+			if !yield(state) {
+				return
+			}
+		}
+		for t := s.first; t != nil; t = t.next {
+			for _, state := range t.left {
+				if !yield(state) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Held is an item of a frame that waits for one before; nil for none.

@@ -147,6 +147,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		tell = func(string) {}
 	}
 	o.Gateway.Dispatched = len(o.Dispatchers) > 0
+	o.Gateway.StateKey = o.Credentials.Shared()
 	o.Gateway.Bytes = gateway.NewBytes(gateway.ByteLimits{Total: o.Limits.Bytes, PerPipeline: o.Limits.PipelineBytes})
 	traces, err := tracing.FromEnvironment(ctx, o.Version, tell)
 	if err != nil {
