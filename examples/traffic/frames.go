@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/harpagon/harpagon/examples/canvas"
 	"github.com/harpagon/harpagon/examples/traffic/scene"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -51,7 +52,7 @@ func Frames() ([]Frame, error) {
 		if err != nil {
 			return nil, fmt.Errorf("traffic: %s: %w", entry.Name(), err)
 		}
-		pixels, h, w := scene.Pixels(img)
+		pixels, h, w := canvas.Pixels(img)
 		frames = append(frames, Frame{Name: entry.Name(), Pixels: wire.FromFloat32(pixels, 3, int64(h), int64(w)), Truth: truth[entry.Name()]})
 	}
 	return frames, nil

@@ -6,15 +6,16 @@
 // and hue vary from vehicle to vehicle; brightness, colour of the light, its
 // gradient, shadows, blur and noise from scene to scene. The same seed draws
 // the same scene.
-//
-// Pictures are drawn at twice the size and averaged down, so that edges are
-// soft as a camera's are.
 package scene
 
 import (
-	"math"
+	"image"
+	"image/png"
+	"io"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/harpagon/harpagon/examples/canvas"
 )
 
 // Side of a scene in pixels.
@@ -35,42 +36,38 @@ type Scene struct {
 }
 
 // Draw draws the scene of a seed.
-func Draw(seed uint64) Scene {
+func Draw(seed uint64) Scene { return DrawWith(seed, nil) }
+
+// DrawWith draws the scene of a seed, and whatever else the caller paints in front of it.
+func DrawWith(seed uint64, front func(*canvas.Canvas)) Scene {
 	rng := rand.New(rand.NewPCG(seed, 0x7aff1c))
 	count := rng.IntN(5)
-	c := newCanvas(Side * fine)
+	c := canvas.New(Side)
 	lanes := background(c, rng)
 	vehicles := place(rng, lanes, count)
 	whole := make([]int, len(vehicles))
 	for i := range vehicles {
-		c.brush = int8(i + 1)
-		alone := newCanvas(Side * fine)
-		alone.brush = 1
+		c.Brush = int8(i + 1)
+		alone := canvas.New(Side)
+		alone.Brush = 1
 		shadow(c, &vehicles[i])
 		vehicles[i].paint(c)
 		vehicles[i].paint(alone)
-		whole[i] = covered(alone, 1)
+		whole[i] = alone.Covered(1)
 	}
-	s := Scene{Pixels: c.shrink()}
+	if c.Brush = -1; front != nil {
+		front(c)
+	}
+	s := Scene{Pixels: c.Planes()}
 	for i := range vehicles {
 		v := &vehicles[i]
 		s.Objects = append(s.Objects, Object{
 			Kind: Kinds()[v.kind], Colour: Colours()[v.colour], Box: v.box(),
-			Visible: float64(covered(c, int8(i+1))) / float64(max(whole[i], 1)),
+			Visible: float64(c.Covered(int8(i+1))) / float64(max(whole[i], 1)),
 		})
 	}
-	light(s.Pixels, rng)
+	canvas.Light(s.Pixels, Side, rng)
 	return s
-}
-
-func covered(c *canvas, brush int8) int {
-	n := 0
-	for _, o := range c.owner {
-		if o == brush {
-			n++
-		}
-	}
-	return n
 }
 
 func (v *vehicle) box() [4]float32 {
@@ -123,15 +120,15 @@ func (v *vehicle) crowds(o vehicle) bool {
 
 // background paints verges, road, lane marks and clutter, and returns the
 // heights at which vehicles stand.
-func background(c *canvas, rng *rand.Rand) []float64 {
-	verge := []colour{{0.25, 0.42, 0.2}, {0.5, 0.46, 0.36}, {0.42, 0.42, 0.44}, {0.75, 0.78, 0.82}}[rng.IntN(4)]
+func background(c *canvas.Canvas, rng *rand.Rand) []float64 {
+	verge := []canvas.Colour{{0.25, 0.42, 0.2}, {0.5, 0.46, 0.36}, {0.42, 0.42, 0.44}, {0.75, 0.78, 0.82}}[rng.IntN(4)]
 	road := 0.22 + 0.2*rng.Float64()
-	c.rect(0, 0, Side, Side, verge)
+	c.Rect(0, 0, Side, Side, verge)
 	top, bottom := 14+10*rng.Float64(), 78+12*rng.Float64()
 	for range 3 + rng.IntN(6) {
 		clutter(c, rng, top)
 	}
-	c.rect(0, top, Side, bottom, colour{road, road, road * 1.03})
+	c.Rect(0, top, Side, bottom, canvas.Colour{road, road, road * 1.03})
 	lanes := 3 + rng.IntN(2)
 	var grounds []float64
 	width := (bottom - top) / float64(lanes)
@@ -141,19 +138,19 @@ func background(c *canvas, rng *rand.Rand) []float64 {
 		y := top + float64(i)*width
 		grounds = append(grounds, y+0.85*width)
 		for x := -phase; x < Side && i > 0; x += 2 * gap {
-			c.rect(x, y-0.5, x+gap, y+0.5, colour{mark, mark, mark * 0.95})
+			c.Rect(x, y-0.5, x+gap, y+0.5, canvas.Colour{mark, mark, mark * 0.95})
 		}
 	}
 	for range rng.IntN(4) { // patches, manholes, oil
 		shade := road * (0.7 + 0.6*rng.Float64())
-		c.ellipse(Side*rng.Float64(), top+(bottom-top)*rng.Float64(), 1+5*rng.Float64(), 0.8+2*rng.Float64(), colour{shade, shade, shade})
+		c.Ellipse(Side*rng.Float64(), top+(bottom-top)*rng.Float64(), 1+5*rng.Float64(), 0.8+2*rng.Float64(), canvas.Colour{shade, shade, shade})
 	}
 	return grounds
 }
 
 // clutter is a house, tree, sign or box beside the road.
-func clutter(c *canvas, rng *rand.Rand, horizon float64) {
-	x, paint := Side*rng.Float64(), colour{rng.Float64(), rng.Float64(), rng.Float64()}.times(0.8)
+func clutter(c *canvas.Canvas, rng *rand.Rand, horizon float64) {
+	x, paint := Side*rng.Float64(), canvas.Colour{rng.Float64(), rng.Float64(), rng.Float64()}.Times(0.8)
 	y := horizon * rng.Float64()
 	if rng.IntN(3) == 0 {
 		y = 82 + 12*rng.Float64()
@@ -161,73 +158,37 @@ func clutter(c *canvas, rng *rand.Rand, horizon float64) {
 	switch rng.IntN(3) {
 	case 0:
 		w, h := 5+16*rng.Float64(), 4+10*rng.Float64()
-		c.rect(x, y-h/2, x+w, y+h/2, paint)
+		c.Rect(x, y-h/2, x+w, y+h/2, paint)
 		for i := 0.0; i+2.5 < w; i += 4 {
-			c.rect(x+i+1, y-h/4, x+i+2.5, y, paint.times(0.5))
+			c.Rect(x+i+1, y-h/4, x+i+2.5, y, paint.Times(0.5))
 		}
 	case 1:
 		r := 2 + 5*rng.Float64()
-		c.ellipse(x, y, r, r, colour{0.12, 0.3 + 0.2*rng.Float64(), 0.1})
+		c.Ellipse(x, y, r, r, canvas.Colour{0.12, 0.3 + 0.2*rng.Float64(), 0.1})
 	case 2:
-		c.rect(x, y-6, x+1, y+6, colour{0.3, 0.3, 0.3})
-		c.ellipse(x+0.5, y-6, 2.2, 2.2, paint)
+		c.Rect(x, y-6, x+1, y+6, canvas.Colour{0.3, 0.3, 0.3})
+		c.Ellipse(x+0.5, y-6, 2.2, 2.2, paint)
 	}
 }
 
 // shadow darkens the ground under a vehicle. It belongs to the background.
-func shadow(c *canvas, v *vehicle) {
-
-	for ix := range c.side {
-		x := (float64(ix) + 0.5) / fine
+func shadow(c *canvas.Canvas, v *vehicle) {
+	const side = Side * canvas.Fine
+	for ix := range side {
+		x := (float64(ix) + 0.5) / canvas.Fine
 		if x < v.x-1 || x > v.x+v.length+1 {
 			continue
 		}
-		for dy := -fine; dy <= fine; dy++ {
-			if iy := int(v.ground*fine) + dy; iy >= 0 && iy < c.side {
-				c.pixel[iy*c.side+ix] = c.pixel[iy*c.side+ix].times(0.6)
-			}
-		}
-	}
-
-}
-
-// light applies brightness, colour of the light, gradient, a band of shade,
-// blur and noise.
-func light(pixels []float32, rng *rand.Rand) {
-	bright := 0.5 + 0.65*rng.Float64()
-	tint := colour{1 + 0.16*(rng.Float64()-0.5), 1, 1 + 0.16*(rng.Float64()-0.5)}
-	gx, gy := 0.4*(rng.Float64()-0.5), 0.4*(rng.Float64()-0.5)
-	band, slope, depth := Side*rng.Float64(), 2*(rng.Float64()-0.5), 1.0
-	if rng.IntN(3) == 0 {
-		depth = 0.55 + 0.3*rng.Float64()
-	}
-	noise := 0.01 + 0.04*rng.Float64()
-	if rng.IntN(3) == 0 {
-		blur(pixels)
-	}
-	for y := range Side {
-		for x := range Side {
-			f := bright * (1 + gx*(float64(x)/Side-0.5) + gy*(float64(y)/Side-0.5))
-			if math.Abs(float64(x)-band-slope*float64(y)) < 9 {
-				f *= depth
-			}
-			for k := range 3 {
-				p := &pixels[(k*Side+y)*Side+x]
-				*p = float32(min(1, max(0, float64(*p)*f*tint[k]+noise*rng.NormFloat64())))
+		for dy := -canvas.Fine; dy <= canvas.Fine; dy++ {
+			if iy := int(v.ground*canvas.Fine) + dy; iy >= 0 && iy < side {
+				c.Pixel[iy*side+ix] = c.Pixel[iy*side+ix].Times(0.6)
 			}
 		}
 	}
 }
 
-// blur averages each pixel with its neighbours.
-func blur(pixels []float32) {
-	from := slices.Clone(pixels)
-	for k := range 3 {
-		for y := 1; y < Side-1; y++ {
-			for x := 1; x < Side-1; x++ {
-				i := (k*Side+y)*Side + x
-				pixels[i] = 0.4*from[i] + 0.15*(from[i-1]+from[i+1]+from[i-Side]+from[i+Side])
-			}
-		}
-	}
-}
+// Image is the picture.
+func (s Scene) Image() image.Image { return canvas.Image(s.Pixels, Side) }
+
+// WritePNG writes the picture.
+func (s Scene) WritePNG(w io.Writer) error { return png.Encode(w, s.Image()) }
