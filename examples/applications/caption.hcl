@@ -1,4 +1,4 @@
-# Captions for video: features of a clip, a network that reads them, and one that writes.
+# Captions for video: features of a clip, a network that reads them, and one that writes four words.
 
 pipeline "caption" {
   slo      = "100ms"
@@ -7,7 +7,7 @@ pipeline "caption" {
 
   input "clip" {
     datatype = "FP32"
-    shape    = [3, 96, 96]
+    shape    = [3, 96, 96] # three grey frames, one after the other, 0 to 1
   }
 
   module "features" {

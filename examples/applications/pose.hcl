@@ -7,7 +7,7 @@ pipeline "pose" {
 
   input "picture" {
     datatype = "FP32"
-    shape    = [3, 96, 96]
+    shape    = [3, 96, 96] # red, green and blue planes, 0 to 1
   }
 
   module "parts" {

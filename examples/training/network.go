@@ -59,8 +59,8 @@ func New(name string, shape []int, layers []Layer, rng *rand.Rand) *Network {
 	return n
 }
 
-// Start takes over what a network has learned whose layers are the same, up to the last of the
-// two, of which it takes the outputs that both have.
+// Start takes over what another network has learned in its first convolutions, as far as they are
+// like those of this one; of the last such, the outputs that both have.
 func (n *Network) Start(path string) error {
 	p, err := onnx.Load(path)
 	if err != nil {
@@ -68,11 +68,16 @@ func (n *Network) Start(path string) error {
 	}
 	i := 0
 	for _, s := range p.Steps {
-		if len(s.Inputs) == 3 && i < len(n.layers) {
-			copy(n.weights[i], p.Values[s.Inputs[1]].Const)
-			copy(n.biases[i], p.Values[s.Inputs[2]].Const)
-			i++
+		if s.Op != "Conv" {
+			continue
 		}
+		w, bias := p.Values[s.Inputs[1]], p.Values[s.Inputs[2]]
+		if i == len(n.layers) || n.layers[i].dense || n.layers[i].in != w.Dims[1] || n.layers[i].kernel != w.Dims[2] {
+			return nil
+		}
+		copy(n.weights[i], w.Const)
+		copy(n.biases[i], bias.Const)
+		i++
 	}
 	return nil
 }

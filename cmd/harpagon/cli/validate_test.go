@@ -62,9 +62,6 @@ func missing(dir string) error {
 	case "dense":
 		_, err := os.Stat(filepath.Join(dir, "dense.onnx"))
 		return err
-	case "applications":
-		_, err := os.Stat(filepath.Join(dir, "models"))
-		return err
 	case "voices":
 		_, err := os.Stat(filepath.Join(root, "node_modules", "@ricky0123", "vad-web", "dist", "silero_vad_v5.onnx"))
 		return err
