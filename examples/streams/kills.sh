@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Forty cameras, for ten minutes or SECONDS, of which a fleet on this machine answers every frame: two
+# Forty cameras, for ten minutes or SECONDS_LONG, of which a fleet on this machine answers every frame: two
 # of each role, on emulated devices. Meanwhile it kills (kill -9) a worker with its engines, a gateway
 # and a dispatcher in turn, every twenty seconds, and starts each again; and thirty per cent more
 # cameras than planned come and are refused. It ends with a verdict, from a line for each frame: every
@@ -12,11 +12,14 @@
 #   examples/streams/kills.sh [HARPAGON]
 #
 #   POSTGRES=yes TLS=yes   as in examples/fleet/topology.sh
+#   DECLARED=examples/voices PIPELINE=voices STREAMS=16 OFFER="--cores 1"   another pipeline, as many of
+#                          whose streams as it is planned for, and what each worker offers for it
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 harpagon=${1:-bin/harpagon}
 node=$harpagon
 seconds=${SECONDS_LONG:-600}
+declared=${DECLARED:-$here} pipeline=${PIPELINE:-crossing} streams=${STREAMS:-40} more=$((${STREAMS:-40} * 3 / 10))
 export POSTGRES=${POSTGRES:-no} TLS=${TLS:-no}
 work=$(mktemp -d)
 . "$here/../fleet/topology.sh"
@@ -24,24 +27,24 @@ begin_of_fleet=$(declare -f begin)
 eval "of_fleet${begin_of_fleet#begin}"
 begin() { # workers offer devices that are not there
   case $1 in
-    worker-*) start "$1" "$node" worker --name "$1" --emulate gpu=4 $(tls "$1") ;;
+    worker-*) start "$1" "$node" worker --name "$1" ${OFFER:---emulate gpu=4} $(tls "$1") ;;
     *) of_fleet "$1" ;;
   esac
 }
 trap end_all EXIT
 
 prepare && begin_all || exit 1
-"$node" apply "$here" $(tls client) || exit 1
-answers /v2/models/crossing/ready 1 && answers /v2/models/crossing/ready 2 || exit 1
-feed() { "$node" feed crossing --gateway "$gateways" --json $(tls client) "$@"; }
-feed --streams 40 --duration "${seconds}s" --frames "$work/forty.csv" >"$work/forty.json" 2>"$work/forty.log" &
-forty=$!
+"$node" apply "$declared" $(tls client) || exit 1
+answers /v2/models/$pipeline/ready 1 && answers /v2/models/$pipeline/ready 2 || exit 1
+feed() { "$node" feed "$pipeline" --gateway "$gateways" --json $(tls client) "$@"; }
+feed --streams "$streams" --duration "${seconds}s" --frames "$work/all.csv" >"$work/all.json" 2>"$work/all.log" &
+feeding=$!
 sleep 10
-feed --streams 12 --duration 10s >"$work/more.json" 2>"$work/more.log"
+feed --streams "$more" --duration 10s >"$work/more.json" 2>"$work/more.log"
 victims=(worker-1 gateway-1 dispatcher-1 worker-2 gateway-2 dispatcher-2)
 for ((n = 0; ; n++)); do
   sleep 18
-  kill -0 $forty 2>/dev/null || break
+  kill -0 $feeding 2>/dev/null || break
   name=${victims[n % ${#victims[@]}]}
   echo "$(date +%s.%N) $name" >>"$work/kills"
   echo "$(date +%T) kill -9 $name"
@@ -49,11 +52,11 @@ for ((n = 0; ; n++)); do
   sleep 2
   begin "$name"
 done
-wait $forty
-python3 - "$work" "${STRICT:-no}" <<'PY'
+wait $feeding
+python3 - "$work" "$more" "${STRICT:-no}" <<'PY'
 import collections, csv, datetime, json, sys
-work, strict = sys.argv[1], sys.argv[2] == "yes"
-feed = json.load(open(work + "/forty.json"))["feeds"][0]
+work, extra, strict = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "yes"
+feed = json.load(open(work + "/all.json"))["feeds"][0]
 more = json.load(open(work + "/more.json"))["feeds"][0]
 began = datetime.datetime.fromisoformat(feed["began"][:26].rstrip("Z") + "+00:00").timestamp()
 kills = [float(line.split()[0]) - began for line in open(work + "/kills")]
@@ -63,7 +66,7 @@ for s in streams:
     if s["refused"]:
         faults.append(f"{s['name']} was refused")
 frames = collections.defaultdict(list)
-for line in csv.DictReader(open(work + "/forty.csv")):
+for line in csv.DictReader(open(work + "/all.csv")):
     frames[line["stream"]].append(line)
 if sorted(frames) != sorted(s["name"] for s in streams):
     faults.append("cameras without frames")
@@ -80,8 +83,8 @@ for name, lines in frames.items():
 untyped = [c for c in feed.get("reasons") or {} if c not in ("overloaded", "deadline", "unavailable", "canceled")]
 if untyped:
     faults.append(f"errors of {untyped}")
-if more["refused_streams"] != 12:
-    faults.append(f"{12 - more['refused_streams']} cameras more than planned were let in")
+if more["refused_streams"] != extra:
+    faults.append(f"{extra - more['refused_streams']} cameras more than planned were let in")
 def share(s, excepted):
     missed = [m for m in s.get("missed_at_s") or [] if not (excepted and any(0 <= m - k <= 1 for k in kills))]
     return 1 - len(missed) / max(1, s["sent"] + s["unsent"])
