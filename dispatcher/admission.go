@@ -182,9 +182,7 @@ func (d *Dispatcher) Fits(it *Item, n int) bool {
 
 // Leave counts an admitted request out.
 func (d *Dispatcher) Leave(r *Request, now dispatch.Time, how admission.End) {
-	if r.link != nil {
-		r.link.leave(r, how)
-	}
+	r.leave(how)
 	number := r.Generation.number
 	if number == unguarded {
 		return

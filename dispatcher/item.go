@@ -31,8 +31,15 @@ type Request struct {
 	left    bool          // and has counted it out
 	spent   dispatch.Time // of devices
 
-	link   *Link  // that knows it by number; under Link.mu
-	number uint64 // plus one
+	told atomic.Pointer[toldOf] // the links that know it
+}
+
+// toldOf is a link that knows a request by number, and those that were told before: each counts it until it
+// is over.
+type toldOf struct {
+	link   *Link
+	number uint64
+	before *toldOf
 }
 
 // End notes that the request is over: items of it that come are not taken.

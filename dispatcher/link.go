@@ -254,8 +254,11 @@ func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 
 // request is the number of a request; Link.mu is held.
 func (l *Link) request(r *Request) uint64 {
-	if r.link == l {
-		return r.number
+	before := r.told.Load()
+	for t := before; t != nil; t = t.before {
+		if t.link == l {
+			return t.number
+		}
 	}
 	n := uint64(len(l.requests))
 	if k := len(l.free); k > 0 {
@@ -264,18 +267,26 @@ func (l *Link) request(r *Request) uint64 {
 	} else {
 		l.requests = append(l.requests, r)
 	}
-	r.link, r.number = l, n
+	for !r.told.CompareAndSwap(before, &toldOf{l, n, before}) { // an item of it at another station, by another link
+		before = r.told.Load()
+	}
 	return n
 }
 
-// leave reports that a request is over, if it was told of. No item of it comes after.
-func (l *Link) leave(r *Request, how admission.End) {
+// leave reports that a request is over to all that were told of it. No item of it comes after.
+func (r *Request) leave(how admission.End) {
+	for t := r.told.Load(); t != nil; t = t.before {
+		t.link.leave(r, t.number, how)
+	}
+}
+
+func (l *Link) leave(r *Request, number uint64, how admission.End) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.number < uint64(len(l.requests)) && l.requests[r.number] == r {
-		l.requests[r.number] = nil
-		l.free = append(l.free, r.number)
-		l.conn.SendLater(&queue.Message{Kind: queue.Leave, Request: r.number, How: uint64(how)}) // no item of it waits there
+	if number < uint64(len(l.requests)) && l.requests[number] == r {
+		l.requests[number] = nil
+		l.free = append(l.free, number)
+		l.conn.SendLater(&queue.Message{Kind: queue.Leave, Request: number, How: uint64(how)}) // no item of it waits there
 	}
 }
 

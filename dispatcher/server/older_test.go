@@ -112,3 +112,25 @@ func TestExecutorsOfOlderGenerationsServe(t *testing.T) {
 	require.True(t, down(g3))
 	require.True(t, down(g4))
 }
+
+// TestOwnersBeforeLearnThatARequestIsOver has a service change its owner while a request waits, to and fro:
+// the one before would count it as under way for as long as the connection lasts.
+func TestOwnersBeforeLearnThatARequestIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, h := follower(time.Now()), &holder{}
+		first := own(t, d, h, 1)
+		it := h.install(t, d, 1)
+		second := own(t, d, h, 2)
+		_, err := first.far.Write(queue.Append(nil, &queue.Message{Kind: queue.Own, Epoch: 3}))
+		require.NoError(t, err)
+		synctest.Wait()
+		again := first.of(queue.Arrive)
+		require.Len(t, again, 2)
+		require.Equal(t, again[0].Request, again[1].Request)
+		finish(d, it)
+		time.Sleep(time.Second)
+		require.Len(t, first.of(queue.Leave), 1)
+		require.Len(t, second.of(queue.Leave), 1)
+		_, _ = first.far.Close(), second.far.Close()
+	})
+}

@@ -90,6 +90,12 @@ func (p *peer) stream(m *queue.Message) {
 	}
 }
 
+// Succeeds reports whether the other is an earlier connection of the same gateway; see admission.Successor.
+func (p *peer) Succeeds(other any) bool {
+	before, ok := other.(*peer)
+	return ok && p.conn.Peer != "" && before.conn.Peer == p.conn.Peer
+}
+
 // Placed tells the gateway of the place of a stream; see dispatcher.StreamHolder.
 func (p *peer) Placed(of dispatcher.Stream, place admission.Place) {
 	m := queue.Message{Kind: queue.Placed, Text: []byte(of.Service), Token: []byte(of.Key()), Size: uint64(place.Planned)}

@@ -46,13 +46,15 @@ func TestSeeds(t *testing.T) {
 
 // TestKeptSeeds plays those again that have failed once.
 func TestKeptSeeds(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "seeds.txt"))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		var seed uint64
-		if _, err := fmt.Sscan(line, &seed); err == nil {
-			play(t, seed, draw)
+	for file, draw := range map[string]func(uint64, func() string) *world{"seeds.txt": draw, "streams.txt": drawStreams} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			line, _, _ = strings.Cut(line, "#")
+			var seed uint64
+			if _, err := fmt.Sscan(line, &seed); err == nil {
+				play(t, seed, draw)
+			}
 		}
 	}
 }

@@ -87,6 +87,9 @@ func (p *Places) Open(now Time, stream string, holder any, held bool, phase Time
 	switch {
 	case of != nil && of.holder == holder:
 		return []Placed{p.tell(of)}
+	case of != nil && held && succeeds(holder, of.holder):
+		of.holder = holder
+		return []Placed{p.tell(of)}
 	case of != nil && (held || of.moved != 0 && now-of.moved < movesEvery):
 		return []Placed{{holder, stream, Place{Planned: p.planned, Taken: true}}}
 	case of != nil:
@@ -111,6 +114,17 @@ func (p *Places) Open(now Time, stream string, holder any, held bool, phase Time
 	}
 	p.settle(of, slot)
 	return []Placed{p.tell(of)}
+}
+
+// Successor is a holder that may be another once more: a gateway that has joined again, whose connection
+// before is not given up yet. It keeps the places that it had by that.
+type Successor interface {
+	Succeeds(holder any) bool
+}
+
+func succeeds(holder, before any) bool {
+	s, ok := holder.(Successor)
+	return ok && s.Succeeds(before)
 }
 
 // Close frees the place of a stream, if the holder has it.

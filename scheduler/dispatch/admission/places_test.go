@@ -20,6 +20,31 @@ func placesOf(planned int) *Places {
 	return p
 }
 
+// connection is one of several of a door.
+type connection struct {
+	door   string
+	number int
+}
+
+func (c connection) Succeeds(other any) bool {
+	before, ok := other.(connection)
+	return ok && before.door == c.door
+}
+
+func TestADoorThatIsConnectedAgainKeepsItsPlaces(t *testing.T) {
+	p, first, second, other := placesOf(2), connection{"1", 1}, connection{"1", 2}, connection{"2", 1}
+	phase := p.Open(0, "a", first, false, 0)[0].Phase
+	again := p.Open(ms, "a", second, true, phase)
+	require.Len(t, again, 1, "nobody listens to the first")
+	assert.True(t, again[0].Open)
+	assert.Equal(t, second, again[0].Holder)
+	assert.Equal(t, phase, again[0].Phase)
+	p.Close("a", first)
+	p.Leave(first)
+	assert.Equal(t, 1, p.Taken(), "it is the second's")
+	assert.True(t, p.Open(2*ms, "a", other, true, phase)[0].Taken, "another door has not had it")
+}
+
 func TestOneCountForSeveralDoors(t *testing.T) {
 	p := placesOf(2)
 	open := func(at Time, name, door string, held bool) string {
