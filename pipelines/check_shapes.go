@@ -93,7 +93,7 @@ func useOf(m *Module) string {
 		feeds = append(feeds, fmt.Sprintf("%q:%t", b.Name, b.IsConstant()))
 	}
 	slices.Sort(feeds)
-	return fmt.Sprint(m.Unbatched, m.State, m.BatchAxis, feeds)
+	return fmt.Sprint(m.Unbatched, m.State, m.Loops, m.BatchAxis, feeds)
 }
 
 // nesting keeps fan-outs from standing in one another without bound.

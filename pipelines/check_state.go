@@ -1,6 +1,8 @@
 package pipelines
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +30,8 @@ func (v *validator) states(p *Pipeline, path string) {
 			v.errorf(at, "State without an engine for it", "The engine %q keeps no state between frames; %s do.", engine.Name, statefulEngines())
 		case m.Scatter || len(CommonScopeOf(m, scopes)) > 0:
 			v.errorf(at, "State of a part of a frame", "A module with state runs once for each frame of a stream, and %q runs once for each item of one: have it gather all of a frame, gather = true, and take fanout and conditions out.", m.Name)
+		case m.fedTwice() != "":
+			v.errorf(at, "Fed twice", "%s", m.fedTwice())
 		case len(m.Variants) > 0:
 			v.errorf(at, "State of variants", "The state of one network is nothing to another, so that a module with state has no variants.")
 		case v.doc.ClusterOf(p.Name) != "":
@@ -61,10 +65,42 @@ func statefulEngines() string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
+// fedTwice reports which input state and inputs both feed, or which output feeds two; empty for none.
+func (m *Module) fedTwice() string {
+	by := map[string]string{}
+	for _, input := range slices.Sorted(maps.Keys(m.Loops)) {
+		output := m.Loops[input]
+		if slices.ContainsFunc(m.Inputs, func(b Binding) bool { return b.Name == input }) {
+			return fmt.Sprintf("The input %q is state and stands in inputs, too: take it out of one.", input)
+		}
+		if by[output] != "" {
+			return fmt.Sprintf("The output %q goes back to both %q and %q; one output is the state of one input.", output, by[output], input)
+		}
+		by[output] = input
+	}
+	return ""
+}
+
+// UnknownLoop reports which pair of Loops a network, whose loops by them the signature has, does not
+// have; empty for none.
+func (m *Module) UnknownLoop(sig Signature) string {
+	for _, input := range slices.Sorted(maps.Keys(m.Loops)) {
+		if !slices.ContainsFunc(sig.Inputs, func(p Port) bool { return p.Name == input && p.Loop == m.Loops[input] }) {
+			return fmt.Sprintf("it has no input %q with an output %q of the same datatype; it has the inputs %s and the outputs %s",
+				input, m.Loops[input], Quoted(portNames(sig.Inputs)), Quoted(portNames(sig.Outputs)))
+		}
+	}
+	return ""
+}
+
 // loops checks that the state of a module goes round, as far as its signature is known.
 func (v *validator) loops(m *Module, sig Signature, at string) {
+	if why := m.UnknownLoop(sig); why != "" {
+		v.errorf(at, "No state found", "%s: %s.", what(m), why)
+		return
+	}
 	if m.State && !slices.ContainsFunc(sig.Inputs, func(p Port) bool { return p.Loop != "" }) {
-		v.errorf(at, "No state found", "%s has no input that one of its outputs is fed back to: it has the inputs %s and the outputs %s, and state is recognised by their names, such as state and stateN, h and hn, X and X_out, X_in and X_out, or past.X and present.X, where nothing else feeds the input.",
+		v.errorf(at, "No state found", "%s has no input that one of its outputs is fed back to: it has the inputs %s and the outputs %s, and state is recognised by their names, such as state and stateN, h and hn, X and X_out, X_in and X_out, or past.X and present.X, where nothing else feeds the input. Others are paired by state = { INPUT = \"OUTPUT\" }.",
 			what(m), Quoted(portNames(sig.Inputs)), Quoted(portNames(sig.Outputs)))
 	}
 }

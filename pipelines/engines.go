@@ -32,7 +32,7 @@ func Engines() []Engine {
 		{Name: "onnxruntime", Takes: SourceFile, AnyAxis: true, State: true, Help: "any ONNX model, on CPU cores"},
 		{Name: "onnxruntime-cuda", Takes: SourceFile, AnyAxis: true, State: true, Help: "any ONNX model, on NVIDIA GPUs through CUDA"},
 		{Name: "onnxruntime-tensorrt", Takes: SourceFile, AnyAxis: true, State: true, Help: "any ONNX model, on NVIDIA GPUs through TensorRT"},
-		{Name: EngineRemote, Takes: SourceAddress, Help: "models on servers of the Open Inference Protocol: model = \"grpc://HOST:PORT/MODEL\""},
+		{Name: EngineRemote, Takes: SourceAddress, State: true, Help: "models on servers of the Open Inference Protocol: model = \"grpc://HOST:PORT/MODEL\""},
 		{Name: EngineProcess, Takes: SourceCommand, State: true, Help: "models that a command serves on a Unix socket: command = [\"python3\", \"./serve.py\"]"},
 		{Name: EngineEmulated, Takes: SourceProfile, State: true, Help: "nothing: it sleeps for the time of the profile"},
 	}

@@ -128,6 +128,10 @@ type Module struct {
 	// or a recurrent network. See Port.Loop.
 	State bool `json:",omitempty"`
 
+	// Loops are, of a module with State, the outputs that go back to inputs, by input, where the
+	// declaration pairs them; without it, their names or the program's metadata do.
+	Loops map[string]string `json:",omitempty"`
+
 	// Scatter is true when the declaration gives a fanout: every input whose
 	// first dimension varies is then split along it, and each row becomes a
 	// request of its own to this module. Fanout is the mean number of such

@@ -118,6 +118,9 @@ func use(m pipelines.Module) []any {
 	}
 	if m.State {
 		all = append(all, "state")
+		if len(m.Loops) > 0 {
+			all = append(all, m.Loops)
+		}
 	}
 	return all
 }

@@ -38,6 +38,12 @@ func TestDigestFollowsWhatIsComputed(t *testing.T) {
 		return digest(pipelines.Module{Profile: pipelines.Profile{Points: []pipelines.Point{{Batch: d}}}})
 	}
 	require.NotEqual(t, profile(1), profile(2))
+
+	state := func(loops map[string]string) string {
+		return digest(pipelines.Module{Model: path, State: true, Loops: loops})
+	}
+	require.NotEqual(t, state(nil), state(map[string]string{"h": "next"}))
+	require.NotEqual(t, state(map[string]string{"h": "other"}), state(map[string]string{"h": "next"}))
 }
 
 func TestDigestErrors(t *testing.T) {

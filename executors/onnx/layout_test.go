@@ -225,6 +225,17 @@ func TestStateIsFoundByName(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, l.Signature.Loops())
 
+	paired := state
+	paired.Loops = map[string]string{"h": "z"}
+	l, err = laid(t, 8, rnn("h", "z", 2, -1, 8), paired)
+	require.NoError(t, err)
+	assert.Equal(t, pipelines.Port{Name: "h", Datatype: "FP32", Shape: []int64{2, 8}, Loop: "z"}, l.Signature.Inputs[1])
+	assert.Empty(t, paired.UnknownLoop(l.Signature))
+	l, err = laid(t, 8, rnn("h", "hn", -1, 8), paired)
+	require.NoError(t, err)
+	assert.Empty(t, l.Signature.Loops(), "what is paired takes the place of names")
+	assert.Contains(t, paired.UnknownLoop(l.Signature), `it has no input "h" with an output "z"`)
+
 	fed := pipelines.Module{State: true, Inputs: []pipelines.Binding{x, {Name: "h", From: pipelines.Ref{Port: "h"}}}}
 	l, err = laid(t, 8, rnn("h", "hn", -1, 8), fed)
 	require.NoError(t, err)

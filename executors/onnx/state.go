@@ -26,13 +26,20 @@ func nextNames(input string) []string {
 	return all
 }
 
-// loops are the outputs that go back to inputs which the module feeds with nothing, by input.
+// loops are the outputs that go back to inputs, by input: those that the module pairs, or else, by
+// their names, those of inputs which it feeds with nothing.
 func (d Declaration) loops(m pipelines.Module) map[string]*ValueInfo {
 	if !m.State {
 		return nil
 	}
 	all, taken := map[string]*ValueInfo{}, map[string]bool{}
 	for _, in := range d.Inputs {
+		if len(m.Loops) > 0 {
+			if i := slices.IndexFunc(d.Outputs, func(v *ValueInfo) bool { return v.Name == m.Loops[in.Name] }); i >= 0 && d.Outputs[i].element() == in.element() {
+				all[in.Name] = d.Outputs[i]
+			}
+			continue
+		}
 		if slices.ContainsFunc(m.Inputs, func(b pipelines.Binding) bool { return b.Name == in.Name }) {
 			continue
 		}

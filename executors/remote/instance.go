@@ -96,17 +96,25 @@ func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []s
 			return fmt.Errorf("its metadata has the tensor %q of datatype %q, which the protocol does not know", p.Name, p.Datatype)
 		}
 	}
-	if told := (pipelines.Signature{Inputs: meta.Inputs}); len(wanted) > 0 {
+	told := pipelines.Signature{Inputs: paired(meta, m), Outputs: meta.Outputs}
+	if why := m.UnknownLoop(told); why != "" {
+		return errors.New(why)
+	}
+	if len(wanted) > 0 {
 		wanted = slices.Concat(wanted, told.Loops())
 	}
-	fed, err := in.shared(meta.Inputs, m)
+	fed, err := in.shared(told.Inputs, m)
 	if err != nil {
 		return err
 	}
 	in.stacked = !m.Unbatched && (in.target.Batch == pipelines.BatchStack || in.target.Batch == "" && meta.Platform != oip.Platform &&
 		!slices.ContainsFunc(append(slices.Clone(fed), meta.Outputs...), func(p pipelines.Port) bool { return !varies(p) }))
 	for _, p := range fed {
-		in.sent.Inputs = append(in.sent.Inputs, in.single(p))
+		one := in.single(p)
+		if m.Loops[p.Name] != "" && slices.Contains(one.Shape, -1) {
+			return fmt.Errorf("its input %q keeps state, of a shape %v that varies for one request, so it has no beginning; give it a fixed one", p.Name, one.Shape)
+		}
+		in.sent.Inputs = append(in.sent.Inputs, one)
 	}
 	for _, p := range meta.Outputs {
 		if len(wanted) == 0 || slices.Contains(wanted, p.Name) {
@@ -124,6 +132,19 @@ func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []s
 		}
 	}
 	return nil
+}
+
+// paired are the inputs with what goes back to them, as the module pairs them: metadata over gRPC
+// cannot.
+func paired(meta *wire.Metadata, m pipelines.Module) []pipelines.Port {
+	inputs := slices.Clone(meta.Inputs)
+	for i := range inputs {
+		p := &inputs[i]
+		if slices.ContainsFunc(meta.Outputs, func(o pipelines.Port) bool { return o.Name == m.Loops[p.Name] && o.Datatype == p.Datatype }) {
+			p.Loop = m.Loops[p.Name]
+		}
+	}
+	return inputs
 }
 
 func varies(p pipelines.Port) bool { return len(p.Shape) > 0 && p.Shape[0] < 0 }

@@ -343,6 +343,65 @@ func TestHealth(t *testing.T) {
 	})
 }
 
+// TestStateOfAServer pairs what goes back in the declaration, which metadata over gRPC cannot.
+func TestStateOfAServer(t *testing.T) {
+	both(t, func(t *testing.T, scheme string) {
+		f := stacking()
+		f.meta.Inputs = append(f.meta.Inputs, pipelines.Port{Name: "sum", Datatype: "FP32", Shape: []int64{-1, 2}})
+		f.set(func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+			slices.SortFunc(q.Inputs, func(a, b wire.NamedTensor) int { return strings.Compare(b.Name, a.Name) }) // x first
+			x, err := q.Inputs[0].Float32s()
+			if err != nil {
+				return nil, err
+			}
+			sum, err := q.Inputs[1].Float32s()
+			if err != nil {
+				return nil, err
+			}
+			for i := range sum {
+				sum[i] += x[i]
+			}
+			return &wire.InferResponse{Pipeline: q.Pipeline, Outputs: []wire.NamedTensor{
+				{Name: "y", Tensor: wire.FromFloat32(sum, q.Inputs[0].Shape...)}, {Name: "z", Tensor: wire.FromFloat32(x[:len(x)/2], q.Inputs[0].Shape[0])},
+			}}, nil
+		})
+		m := executors.Model{Module: pipelines.Module{
+			Name: "m", Model: f.serve(t, scheme), Fanout: 1, State: true, Loops: map[string]string{"sum": "y"},
+			Inputs: []pipelines.Binding{{Name: "x", From: build.FromInput("x")}},
+		}, Outputs: []string{"z"}, Batches: []int{1, 2}, MaxBatch: 2}
+		in, err := New(quick).Load(t.Context(), m)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, in.Close()) }()
+		sig := in.Signature()
+		require.Equal(t, pipelines.Port{Name: "sum", Datatype: "FP32", Shape: []int64{2}, Loop: "y"}, sig.Inputs[1])
+		require.Len(t, sig.Outputs, 2, "state is asked for, whoever asks for what")
+		states := []wire.Tensor{wire.Zeros("FP32", []int64{2}), wire.Zeros("FP32", []int64{2})}
+		for range 3 {
+			items := rows(1, 10)
+			for i := range items {
+				items[i] = append(items[i], states[i])
+			}
+			answers, err := in.Run(t.Context(), items)
+			require.NoError(t, err)
+			for i := range states {
+				states[i] = answers[i][slices.IndexFunc(sig.Outputs, func(p pipelines.Port) bool { return p.Name == "y" })]
+			}
+		}
+		for i, want := range []float32{3, 30} {
+			v, err := states[i].Float32s()
+			require.NoError(t, err)
+			require.Equal(t, want, v[0], "of each stream its own")
+		}
+		m.Module.Loops = map[string]string{"sum": "nothing"}
+		_, err = New(quick).Load(t.Context(), m)
+		require.ErrorContains(t, err, `it has no input "sum" with an output "nothing" of the same datatype; it has the inputs "sum", "x"`)
+		m.Module.Loops = map[string]string{"sum": "y"}
+		f.meta.Inputs[1].Shape = []int64{-1, -1}
+		_, err = New(quick).Load(t.Context(), m)
+		require.ErrorContains(t, err, `its input "sum" keeps state, of a shape [-1] that varies for one request`)
+	})
+}
+
 func TestSignatures(t *testing.T) {
 	f := stacking()
 	e := New(quick)

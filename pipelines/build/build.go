@@ -218,6 +218,16 @@ func (b *ModuleBuilder) Unbatched() *ModuleBuilder { b.m.Unbatched = true; retur
 // State makes the module keep state between the frames of a stream.
 func (b *ModuleBuilder) State() *ModuleBuilder { b.m.State = true; return b }
 
+// StateOf makes the module keep what an output gives for the input of the next frame, where their
+// names do not pair them.
+func (b *ModuleBuilder) StateOf(input, output string) *ModuleBuilder {
+	if b.m.Loops == nil {
+		b.m.Loops = map[string]string{}
+	}
+	b.m.State, b.m.Loops[input] = true, output
+	return b
+}
+
 // BatchAxis reports which dimension of an input or output of the model is the batch,
 // counted from 0, or NoBatchAxis where it has none.
 func (b *ModuleBuilder) BatchAxis(name string, axis int) *ModuleBuilder {

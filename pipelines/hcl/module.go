@@ -92,8 +92,10 @@ var moduleBlock = block[pipelines.Module]{
 				`list of the batch sizes to measure; without it 1, 2, 4, 8, 16, 32, as far as the model takes them`),
 			attr("batching", unless, func(m *pipelines.Module) *bool { return &m.Unbatched },
 				`'false' for a network that takes one request at a time: its tensors go through as they are, without a batch dimension`),
-			attr("state", boolean, func(m *pipelines.Module) *bool { return &m.State },
-				`'true' for a module that keeps state between the frames of a stream, such as a tracker or a recurrent network: it gets the frames of each stream one at a time and in order, with the state that the one before left. See [streams](../explanation/streams.md#state)`).printedWhen(func(m *pipelines.Module) bool { return m.State }),
+			{
+				name: "state", read: (*decoder).state, print: stateTokens, when: func(m *pipelines.Module) bool { return m.State },
+				doc: `'true' for a module that keeps state between the frames of a stream, such as a tracker or a recurrent network: it gets the frames of each stream one at a time and in order, with the state that the one before left. '{ INPUT = "OUTPUT" }' pairs what goes back where neither names nor the program do. See [streams](../explanation/streams.md#state)`,
+			},
 			attr("batch_axis", batchAxis, func(m *pipelines.Module) *map[string]int { return &m.BatchAxis },
 				`an object: for inputs and outputs whose batch is not the first dimension, which it is: [batches](../reference/modules.md#constants-and-the-batch-dimension)`),
 			attr("libraries", paths, func(m *pipelines.Module) *[]string { return &m.Libraries },
@@ -201,6 +203,40 @@ func fanoutTokens(m *pipelines.Module, _ bool) hclwrite.Tokens {
 	return object([]hclwrite.ObjectAttrTokens{
 		{Name: keyTokens("mean"), Value: number.print(m.Fanout)}, {Name: keyTokens("max"), Value: integer.print(m.Most)},
 	})
+}
+
+// state reads true, or { INPUT = "OUTPUT" }.
+func (d *decoder) state(a *hcl.Attribute, m *pipelines.Module) {
+	v, ok := d.value(a, cty.DynamicPseudoType, "true or an object")
+	if !ok {
+		return
+	}
+	if t := v.Type(); !t.IsObjectType() && !t.IsMapType() {
+		d.boolean(a, &m.State)
+		return
+	}
+	const wrong = "Write state = true, or, by input of the network, which of its outputs goes back to it: state = { state = \"state_next\" }."
+	loops := map[string]string{}
+	for input, output := range d.object(a, wrong) {
+		name, ok := output.(string)
+		if !ok || name == "" {
+			d.wrong(a, wrong)
+			return
+		}
+		loops[input] = name
+	}
+	if len(loops) == 0 {
+		d.wrong(a, wrong)
+		return
+	}
+	m.State, m.Loops = true, loops
+}
+
+func stateTokens(m *pipelines.Module, _ bool) hclwrite.Tokens {
+	if len(m.Loops) == 0 {
+		return boolean.print(true)
+	}
+	return sorted(m.Loops, cty.StringVal)
 }
 
 // condition is under which a module runs.
@@ -439,43 +475,6 @@ var batchAxis = codec[map[string]int]{
 		}
 		return parameters.print(plain)
 	},
-}
-
-// parameters are an object of plain values. A string whose name ends in _file is a path,
-// as a model's is.
-var parameters = codec[map[string]any]{
-	func(d *decoder, a *hcl.Attribute, to *map[string]any) {
-		all := d.object(a, "Parameters are an object of numbers, strings, booleans, and lists and objects of these.")
-		for name, value := range all {
-			if path, ok := value.(string); ok && pipelines.IsFileParameter(name) {
-				all[name] = absolute(path, a.Range.Filename)
-			}
-		}
-		if len(all) > 0 {
-			*to = all
-		}
-	},
-	func(all map[string]any) hclwrite.Tokens { return sorted(all, ctyValue) },
-}
-
-// object reads an object of numbers, strings, booleans, and lists and objects of them.
-func (d *decoder) object(a *hcl.Attribute, wrong string) map[string]any {
-	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
-	if !ok {
-		return nil
-	}
-	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
-		d.wrong(a, wrong)
-		return nil
-	}
-	all := map[string]any{}
-	for name, p := range v.AsValueMap() {
-		if all[name], ok = plainValue(p); !ok {
-			d.wrong(a, wrong)
-			return nil
-		}
-	}
-	return all
 }
 
 // typicals are { name = [3, 640, 480], ... }.

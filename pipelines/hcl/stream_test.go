@@ -141,13 +141,23 @@ func TestStateIsReadAndPrinted(t *testing.T) {
 	require.Empty(t, c.Validate(nil))
 	assert.True(t, c.Document.Pipelines[0].Modules[1].State)
 	assert.Contains(t, string(HCL(c.Document)), "state   = true")
+
+	pairs := `state   = { h = "next", "past:0" = "present:0" }`
+	c, diags = Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": strings.Replace(tracking, "state   = true", pairs, 1), "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+	require.Empty(t, diags)
+	track := c.Document.Pipelines[0].Modules[1]
+	assert.True(t, track.State)
+	assert.Equal(t, map[string]string{"h": "next", "past:0": "present:0"}, track.Loops)
+	again, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": string(HCL(c.Document)), "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+	require.Empty(t, diags)
+	assert.Equal(t, track.Loops, again.Document.Pipelines[0].Modules[1].Loops)
 }
 
 func TestWhatIsWrongWithState(t *testing.T) {
 	for name, test := range map[string]struct{ from, to, want string }{
 		"no streams":    {"  stream {\n    rate  = 10\n    count = 4\n  }\n", "  rate = 10\n", `23:15: error: State without streams: State is kept between the frames of a stream, and pipeline "crossing" has no stream block: add one, or take state out.`},
 		"a function":    {"    profile = \"p.csv\"\n    inputs  = { boxes", "    function = \"crop\"\n    inputs  = { boxes", `26:15: error: State of a function`},
-		"an engine":     {"    state ", "    engine = \"gorgonia\"\n    state ", `27:15: error: State without an engine for it: The engine "gorgonia" keeps no state between frames; onnxruntime, onnxruntime-cuda, onnxruntime-tensorrt, process and emulated do.`},
+		"an engine":     {"    state ", "    engine = \"gorgonia\"\n    state ", `27:15: error: State without an engine for it: The engine "gorgonia" keeps no state between frames; onnxruntime, onnxruntime-cuda, onnxruntime-tensorrt, remote, process and emulated do.`},
 		"items":         {"    state ", "    fanout = 2\n    state ", `27:15: error: State of a part of a frame`},
 		"below items":   {"    inputs  = { image = input.frame }\n", "    inputs  = { image = input.frame }\n    fanout = 3\n", `27:15: error: State of a part of a frame`},
 		"gathered":      {"    inputs  = { image = input.frame }\n  }", "    inputs  = { image = input.frame }\n    fanout = 3\n  }\n  module \"all\" {\n    profile = \"p.csv\"\n    inputs  = { x = module.detect.boxes }\n    gather = true\n    state = true\n  }", `33:15: error: State of a part of a frame`},
@@ -155,6 +165,10 @@ func TestWhatIsWrongWithState(t *testing.T) {
 		"too slow":      {"rate  = 10", "rate  = 100", `26:15: error: State that comes too late: A frame has to be answered by "track" before the next of its stream may come, within 10 ms (1/rate less the jitter), and its fastest configuration takes 10 ms`},
 		"a cluster":     {"pipeline \"crossing\"", "cluster \"all\" {\n  hardware = \"gpu\"\n  pipelines = [\"crossing\"]\n}\n\npipeline \"crossing\"", `State in a cluster`},
 		"no word of it": {"state   = true", "state   = 3", `26:15: error`},
+		"no pairs":      {"state   = true", "state   = {}", `26:15: error`},
+		"no output":     {"state   = true", "state   = { h = 3 }", `26:15: error`},
+		"fed, too":      {"state   = true", "state   = { boxes = \"next\" }", `26:15: error: Fed twice: The input "boxes" is state and stands in inputs, too`},
+		"one for two":   {"state   = true", "state   = { c = \"next\", h = \"next\" }", `26:15: error: Fed twice: The output "next" goes back to both "c" and "h"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, tracking, test.from)
@@ -191,6 +205,8 @@ func TestStateThatDoesNotGoRound(t *testing.T) {
 	text := strings.Join(found, "\n")
 	assert.Contains(t, text, `26:15: error: No state found: The model of "track" has no input that one of its outputs is fed back to: it has the inputs "boxes", "h" and the outputs "ids", "z"`)
 	assert.Contains(t, text, `needs an input "h", which nothing feeds`)
+	c.Document.Pipelines[0].Modules[1].Loops = map[string]string{"h": "next"}
+	assert.Contains(t, c.Validate(of("z")).Error(), `it has no input "h" with an output "next" of the same datatype`)
 }
 
 // What is drawn on frames is read, checked where it stands, and printed.

@@ -217,6 +217,43 @@ func (d *decoder) integers(a *hcl.Attribute, to *[]int64) {
 	}
 }
 
+// parameters are an object of plain values. A string whose name ends in _file is a path,
+// as a model's is.
+var parameters = codec[map[string]any]{
+	func(d *decoder, a *hcl.Attribute, to *map[string]any) {
+		all := d.object(a, "Parameters are an object of numbers, strings, booleans, and lists and objects of these.")
+		for name, value := range all {
+			if path, ok := value.(string); ok && pipelines.IsFileParameter(name) {
+				all[name] = absolute(path, a.Range.Filename)
+			}
+		}
+		if len(all) > 0 {
+			*to = all
+		}
+	},
+	func(all map[string]any) hclwrite.Tokens { return sorted(all, ctyValue) },
+}
+
+// object reads an object of numbers, strings, booleans, and lists and objects of them.
+func (d *decoder) object(a *hcl.Attribute, wrong string) map[string]any {
+	v, ok := d.value(a, cty.DynamicPseudoType, "an object")
+	if !ok {
+		return nil
+	}
+	if !v.Type().IsObjectType() && !v.Type().IsMapType() {
+		d.wrong(a, wrong)
+		return nil
+	}
+	all := map[string]any{}
+	for name, p := range v.AsValueMap() {
+		if all[name], ok = plainValue(p); !ok {
+			d.wrong(a, wrong)
+			return nil
+		}
+	}
+	return all
+}
+
 // wrong reports a value that is not what the attribute takes.
 func (d *decoder) wrong(a *hcl.Attribute, detail string) {
 	d.report(files.Problem("Wrong kind of value", detail, ptr(a.Expr.Range())))
