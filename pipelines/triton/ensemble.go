@@ -56,6 +56,7 @@ func (im *importer) pipeline(m *model) {
 	}
 	b.prune(m)
 	b.typical()
+	b.stream()
 	im.out.Document.Pipelines = append(im.out.Document.Pipelines, b.p)
 	im.out.Served = append(im.out.Served, b.served...)
 }
@@ -133,6 +134,13 @@ type network struct {
 	batched         bool // tensors have a batch dimension before those of the ports
 	inputs, outputs []pipelines.Port
 	optional        map[string]bool
+
+	// Of one that keeps state between the requests of a sequence.
+	state     bool
+	loops     map[string]string // outputs that go back to inputs, by input
+	constants []pipelines.Binding
+
+	controls []string // inputs that Triton makes
 }
 
 // network finds out what a model takes and gives, and whether its batch is among its dims: of one
@@ -158,27 +166,10 @@ func (b *build) network(m *model, among bool) network {
 	for _, t := range m.Output {
 		n.outputs = append(n.outputs, port(t, stripped))
 	}
-	for _, c := range m.GetSequenceBatching().GetControlInput() {
-		if len(c.Control) > 0 {
-			kind := c.Control[0].DataType
-			if kind == modelconfig.DataType_TYPE_INVALID {
-				kind = modelconfig.DataType_TYPE_INT32
-				if len(c.Control[0].Fp32FalseTrue) > 0 {
-					kind = modelconfig.DataType_TYPE_FP32
-				} else if len(c.Control[0].BoolFalseTrue) > 0 {
-					kind = modelconfig.DataType_TYPE_BOOL
-				}
-			}
-			n.inputs = append(n.inputs, pipelines.Port{Name: c.Name, Datatype: datatype(kind), Shape: []int64{1}})
-		}
-	}
-	for _, s := range m.GetSequenceBatching().GetState() {
-		n.inputs = append(n.inputs, pipelines.Port{Name: s.InputName, Datatype: datatype(s.DataType), Shape: s.Dims})
-		n.outputs = append(n.outputs, pipelines.Port{Name: s.OutputName, Datatype: datatype(s.DataType), Shape: s.Dims})
-	}
 	if len(n.inputs) == 0 || len(n.outputs) == 0 {
 		b.complete(&n)
 	}
+	b.kept(&n)
 	return n
 }
 
@@ -413,7 +404,12 @@ func (b *build) step(m *model, i int, values map[string]value) {
 		}
 	}
 	for _, in := range n.inputs {
-		if s.InputMap[in.Name] == "" && !n.optional[in.Name] {
+		switch {
+		case s.InputMap[in.Name] != "" || n.optional[in.Name]:
+		case slices.Contains(n.controls, in.Name):
+			b.leave(m.step(i, "model_name", ""), "%s: its step %s has the control input %q, which clients would have to send; make it an input of the ensemble.", m.name, of.name, in.Name)
+			return
+		default:
 			b.fail("Input without a tensor", m.step(i, "model_name", ""), "The step %s needs its input %q in input_map.", of.name, in.Name)
 		}
 	}
@@ -473,7 +469,7 @@ func (b *build) place(n network, takes, gives map[string]string, values map[stri
 	}
 	name := free(nameOf(n.name), func(s string) bool { return b.p.Module(s) != nil })
 	m := b.module(n.model, name, takes)
-	m.Unbatched = !n.batched
+	m.Unbatched, m.State, m.Loops = !n.batched, n.state, n.loops
 	if m.Unbatched {
 		m.Batches = nil
 	}
@@ -509,6 +505,10 @@ func (b *build) place(n network, takes, gives map[string]string, values map[stri
 			m.Gather = pipelines.GatherAround
 		}
 	}
+	if m.State && (m.Scatter || scope != "") {
+		b.leave(at, "%s keeps state, and would run once for each row of a tensor: state is one a frame.", n.name)
+		return
+	}
 	for _, o := range n.outputs {
 		if tensor, used := gives[o.Name]; used {
 			values[tensor] = value{ref: pipelines.Ref{Module: name, Port: o.Name}, datatype: o.Datatype, shape: o.Shape, scope: scope}
@@ -519,6 +519,7 @@ func (b *build) place(n network, takes, gives map[string]string, values map[stri
 			values[gives[key]] = value{ref: pipelines.Ref{Module: name, Port: key}, scope: scope}
 		}
 	}
+	m.Inputs = append(m.Inputs, n.constants...)
 	m.Typical = n.warmup(m.Inputs)
 	b.p.Modules = append(b.p.Modules, m)
 	b.served = append(b.served, Served{Pipeline: b.p.Name, Module: name, Model: n.name, Version: n.version, Backend: n.backend, By: b.computed(n.model)})

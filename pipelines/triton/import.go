@@ -143,15 +143,20 @@ func (im *importer) inCircle(m *model) bool {
 // judge finds what of a model has no counterpart, and whether it can be served at all.
 func (im *importer) judge(m *model) {
 	im.diags = append(im.diags, m.lost()...)
-	leave := func(field, why string) {
+	leave := func(at *hcl.Range, why string) {
 		im.left[m.name] = why
-		im.tell(leftOut, m.at(field), "%s: %s", m.name, why)
+		im.tell(leftOut, at, "%s: %s", m.name, why)
 	}
+	at, why := im.unkept(m)
 	switch {
 	case m.GetModelTransactionPolicy().GetDecoupled():
-		leave("model_transaction_policy.decoupled", "a request has one answer; a model that sends several, or none (decoupled), stays with Triton. To send frames of one stream, send requests.")
+		leave(m.at("model_transaction_policy.decoupled"), "a request has one answer; a model that sends several, or none (decoupled), stays with Triton. To send frames of one stream, send requests.")
 	case m.backend == "vllm" || m.backend == "tensorrtllm":
-		leave("backend", "requests whose length is not known before they run are not what plans are made of; it stays with Triton.")
+		leave(m.at("backend"), "requests whose length is not known before they run are not what plans are made of; it stays with Triton.")
+	case why != "":
+		leave(at, why)
+	default:
+		im.sequences(m)
 	}
 }
 

@@ -3,6 +3,7 @@ package triton
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -301,6 +302,90 @@ func TestRowsOfDifferentSteps(t *testing.T) {
 	require.NotNil(t, out, lines)
 	require.Contains(t, out.LeftOut, "rows")
 	require.Contains(t, strings.Join(lines, "\n"), "models/rows/config.pbtxt:7:5: warning: Left out: join joins rows of a tensor with those that a step has split already")
+}
+
+// TestSequences holds that what keeps state between the requests of a sequence becomes a module with
+// state in a pipeline with streams, and that what cannot be is reported where it stands.
+func TestSequences(t *testing.T) {
+	const recurrent = `backend: "onnxruntime"
+max_batch_size: 4
+input [ { name: "chunk" data_type: TYPE_FP32 dims: [ 64 ] } ]
+output [ { name: "speech" data_type: TYPE_FP32 dims: [ 1 ] } ]
+instance_group [ { count: 2 kind: KIND_CPU } ]
+sequence_batching {
+  control_input [
+    { name: "START" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] },
+    { name: "READY" control [ { kind: CONTROL_SEQUENCE_READY bool_false_true: [ false, true ] } ] }
+  ]
+  state [ { input_name: "INPUT_STATE" output_name: "OUTPUT_STATE" data_type: TYPE_FP32 dims: [ 2, 8 ] } ]
+}
+`
+	around := func(config string) map[string]string {
+		return map[string]string{"vad/config.pbtxt": config, "vad/1/model.onnx": "", "vad/1/model.py": "# by ID\nid = request.correlation_id()\n"}
+	}
+	with := func(from, to string) map[string]string {
+		require.Contains(t, recurrent, from)
+		return around(strings.Replace(recurrent, from, to, 1))
+	}
+	python := strings.Replace(recurrent[:strings.Index(recurrent, "  state [")]+"}", "onnxruntime", "python", 1)
+	ensemble := around(recurrent)
+	ensemble["calls/config.pbtxt"] = `platform: "ensemble"
+max_batch_size: 4
+input [ { name: "sound" data_type: TYPE_FP32 dims: [ 64 ] } ]
+output [ { name: "speech" data_type: TYPE_FP32 dims: [ 1 ] } ]
+ensemble_scheduling { step [ { model_name: "vad" input_map { key: "chunk" value: "sound" } output_map { key: "speech" value: "speech" } } ] }`
+	rows := maps.Clone(ensemble)
+	rows["calls/config.pbtxt"] = strings.NewReplacer("max_batch_size: 4\n", "", "[ 64 ]", "[ -1, 64 ]", "[ 1 ]", "[ -1, 1 ]").Replace(rows["calls/config.pbtxt"])
+	id := maps.Clone(ensemble)
+	id["vad/config.pbtxt"] = with(`kind: CONTROL_SEQUENCE_READY bool_false_true: [ false, true ]`, `kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64`)["vad/config.pbtxt"]
+	for what, c := range map[string]struct {
+		files  map[string]string
+		stream pipelines.Stream // rate 50 in all; none where the pipeline is left out or has none
+		finds  string
+	}{
+		"a network":  {around(recurrent), pipelines.Stream{Rate: 6.25, Count: 8}, `vad/config.pbtxt:8:7: warning: Different: vad: "START" is always false`},
+		"places":     {around(recurrent), pipelines.Stream{Rate: 6.25, Count: 8}, "vad/config.pbtxt:6:1: warning: Assumed: vad: sequences are streams. As many as the configuration has places for, 8, share the rate"},
+		"candidates": {with("sequence_batching {", "sequence_batching {\n  oldest { max_candidate_sequences: 5 }\n  max_sequence_idle_microseconds: 9"), pipelines.Stream{Rate: 5, Count: 10}, "vad/config.pbtxt:8:3: warning: Different: sequence_batching.max_sequence_idle_microseconds: The place of a stream is free after ten seconds"},
+		"a step":     {ensemble, pipelines.Stream{Rate: 6.25, Count: 8}, `"START" is always false`},
+		"by ID":      {with("CONTROL_SEQUENCE_READY bool_false_true: [ false, true ]", "CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64"), pipelines.Stream{Rate: 6.25, Count: 8}, `vad/config.pbtxt:9:7: warning: Different: vad: "READY" is an input of the pipeline, and clients send it`},
+		"a file":     {with("dims: [ 2, 8 ]", `dims: [ 2, 8 ] initial_state { name: "i" data_type: TYPE_FP32 dims: [ 2, 8 ] data_file: "begin" }`), pipelines.Stream{Rate: 6.25, Count: 8}, `vad/config.pbtxt:11:165: warning: No counterpart: vad: the state of "INPUT_STATE" is zeros at first, and not begin`},
+		"no state":   {with(`state [ { input_name: "INPUT_STATE" output_name: "OUTPUT_STATE" data_type: TYPE_FP32 dims: [ 2, 8 ] } ]`, ""), pipelines.Stream{}, "vad/config.pbtxt:6:1: warning: Different: vad: it has no state, so nothing is kept between its requests"},
+		"code":       {around(python), pipelines.Stream{Rate: 6.25, Count: 8}, "vad/1/model.py:2:13: warning: No counterpart: vad: what its code keeps by sequence has to be written as sessions"},
+		"growing":    {with("dims: [ 2, 8 ]", "dims: [ 2, -1 ]"), pipelines.Stream{}, "vad/config.pbtxt:11:13: warning: Left out: vad: the state of its input INPUT_STATE grows"},
+		"a Triton":   {with("onnxruntime", "tensorrt"), pipelines.Stream{}, "vad/config.pbtxt:6:1: warning: Left out: vad: a Triton that goes on serving it wants to know of each request which sequence"},
+		"of rows":    {rows, pipelines.Stream{}, "calls/config.pbtxt:4:32: warning: Left out: vad keeps state, and would run once for each row"},
+		"step by ID": {id, pipelines.Stream{}, `calls/config.pbtxt:5:32: warning: Left out: calls: its step vad has the control input "READY", which clients would have to send`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c.files["other/config.pbtxt"], c.files["other/1/model.onnx"] = strings.Replace(recurrent[:strings.Index(recurrent, "instance_group")], "chunk", "x", 1), ""
+			out, lines := imported(t, c.files, nil)
+			require.NotNil(t, out, lines)
+			require.Contains(t, strings.Join(lines, "\n"), c.finds)
+			i := slices.IndexFunc(out.Document.Pipelines, func(p pipelines.Pipeline) bool { return p.Module("vad") != nil })
+			if strings.Contains(c.finds, "Left out") {
+				require.Negative(t, i)
+				return
+			}
+			p := out.Document.Pipelines[i]
+			require.Equal(t, c.stream, p.Stream)
+			vad := p.Module("vad")
+			require.Equal(t, !c.stream.IsZero(), vad.State)
+			if vad.State && vad.Model != "" {
+				require.Equal(t, map[string]string{"INPUT_STATE": "OUTPUT_STATE"}, vad.Loops)
+				require.Contains(t, vad.Inputs, pipelines.Binding{Name: "START", Value: 0.0})
+				require.Len(t, vad.Inputs, 3)
+				require.Equal(t, what != "by ID", slices.ContainsFunc(vad.Inputs, func(b pipelines.Binding) bool { return b.Value == true }))
+			}
+			require.NoError(t, os.MkdirAll("served", 0o755))
+			require.NoError(t, os.WriteFile("served/pipelines.hcl", out.HCL(), 0o600))
+			declared, diags := hcl.Load(hcl.LoadOptions{}, "served")
+			require.False(t, diags.HasErrors(), diags)
+			require.Equal(t, c.stream, declared.Document.Pipelines[i].Stream)
+			for _, d := range declared.Validate(nil) {
+				require.Equal(t, "Empty model", d.Summary, d)
+			}
+		})
+	}
 }
 
 // Names of fields in the table are those of the schema.

@@ -27,9 +27,7 @@ func (x *Imported) HCL() []byte {
 	}
 	for _, block := range printed.Body().Blocks() {
 		if block.Type() == "pipeline" {
-			for _, name := range []string{"slo", "rate"} {
-				block.Body().SetAttributeTraversal(name, hclv2.Traversal{hclv2.TraverseRoot{Name: "var"}, hclv2.TraverseAttr{Name: name}})
-			}
+			x.rates(block.Body())
 			for _, m := range block.Body().Blocks() {
 				x.remote(m)
 			}
@@ -46,6 +44,21 @@ func (x *Imported) variable(to *hclwrite.Body, name, kind string, value cty.Valu
 	b.SetAttributeValue("default", value)
 	b.SetAttributeValue("description", cty.StringVal(what))
 	to.AppendNewline()
+}
+
+// rates writes the variables slo and rate; streams share the latter.
+func (x *Imported) rates(pipeline *hclwrite.Body) {
+	variable := func(name string) hclv2.Traversal {
+		return hclv2.Traversal{hclv2.TraverseRoot{Name: "var"}, hclv2.TraverseAttr{Name: name}}
+	}
+	pipeline.SetAttributeTraversal("slo", variable("slo"))
+	stream := pipeline.FirstMatchingBlock("stream", nil)
+	if stream == nil {
+		pipeline.SetAttributeTraversal("rate", variable("rate"))
+		return
+	}
+	each := append(hclwrite.TokensForTraversal(variable("rate")), &hclwrite.Token{Type: hclsyntax.TokenSlash, Bytes: []byte("/")})
+	stream.Body().SetAttributeRaw("rate", append(each, stream.Body().GetAttribute("count").Expr().BuildTokens(nil)...))
 }
 
 // remote writes the variable in an address as one.
