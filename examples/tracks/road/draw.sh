@@ -1,13 +1,14 @@
 #!/bin/sh
 # Draws a video of a road with ffmpeg: four vehicles of four colours in two directions, of which one
-# passes behind another. Forty seconds, after which it may begin anew.
+# passes behind another. Forty seconds, or as many as are said, after which it may begin anew.
 #
-#   examples/tracks/road/draw.sh FILE.mp4
+#   examples/tracks/road/draw.sh FILE.mp4 [SECONDS]
 set -eu
 out=${1:?which file}
-car() { echo "color=$1:s=$2:r=25:d=40"; }
+seconds=${2:-40}
+car() { echo "color=$1:s=$2:r=25:d=$seconds"; }
 ffmpeg -nostdin -loglevel error -y \
-  -f lavfi -i "color=0x404040:s=640x360:r=25:d=40" \
+  -f lavfi -i "color=0x404040:s=640x360:r=25:d=$seconds" \
   -f lavfi -i "$(car red 96x48)" -f lavfi -i "$(car blue 150x64)" \
   -f lavfi -i "$(car yellow 80x40)" -f lavfi -i "$(car green 110x52)" \
   -filter_complex "
