@@ -33,6 +33,7 @@ import (
 	"github.com/harpagon/harpagon/executors/devices"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/workflows"
 )
 
@@ -316,6 +317,14 @@ func (e *FailedError) Error() string {
 		s += fmt.Sprintf("; generation %d goes on serving", e.Serving)
 	}
 	return s
+}
+
+// Unwrap is wire.ErrInfeasible where no plan keeps the objective, or none that may serve; else nil.
+func (e *FailedError) Unwrap() error {
+	if e.Failure.Type == activities.TypeInfeasible {
+		return wire.ErrInfeasible
+	}
+	return nil
 }
 
 // SendMissing tells a service which of its executors are not attached to a gateway.

@@ -26,6 +26,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler"
 	"github.com/harpagon/harpagon/scheduler/autoscale"
+	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/workflows"
 	"github.com/harpagon/harpagon/workflows/control"
 )
@@ -84,6 +85,10 @@ func TestWaitServingFails(t *testing.T) {
 	require.ErrorAs(t, err, &f)
 	assert.ErrorContains(t, err, "4 cpu, 2 exist")
 	assert.ErrorContains(t, err, "generation 2 goes on serving")
+	assert.NotErrorIs(t, err, wire.ErrInfeasible)
+	failed.Failure.Type = activities.TypeInfeasible
+	_, err = control.New(statuses(t, failed), control.Options{}).WaitServing(t.Context(), "traffic", 3, nil)
+	assert.ErrorIs(t, err, wire.ErrInfeasible)
 }
 
 // TestWaitServingWhateverServes: what was refused is no failure of what served before.
