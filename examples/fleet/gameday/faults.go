@@ -120,7 +120,7 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 				return err
 			}
 			defer d.Free()
-			if err := f.killed(ctx, name); err != nil || !f.says(ctx, name, "is ready on", 2) {
+			if err := f.killed(ctx, name); err != nil || !f.says(ctx, name, "is ready on") {
 				return fmt.Errorf("%s does not start on a full disk: %v %s", name, err, f.log(name))
 			}
 			return nil
@@ -132,7 +132,7 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 				return err
 			}
 			f.restart(name)
-			started := f.says(ctx, name, "is ready on", 2)
+			started := f.says(ctx, name, "is ready on")
 			if err := d.May(true); err != nil || !started {
 				return fmt.Errorf("%s does not start on a disk that can be read only: %v %s", name, err, f.log(name))
 			}
@@ -144,7 +144,7 @@ func (f *fleet) diskFaults(add func(string, string, func(context.Context, *rand.
 				return err
 			}
 			f.restart(name)
-			if !f.says(ctx, name, "is ready on", 2) {
+			if !f.says(ctx, name, "is ready on") {
 				return fmt.Errorf("%s does not start with damaged files: %s", name, f.log(name))
 			}
 			return nil

@@ -140,7 +140,7 @@ func (f *fleet) begin(ctx context.Context) error {
 		if err := f.start(m); err != nil {
 			return err
 		}
-		if m.name == "control-2" && !f.says(ctx, m.name, "control runs", 1) {
+		if m.name == "control-2" && !f.says(ctx, m.name, "control runs") {
 			return errors.New("control does not run")
 		}
 	}
@@ -344,11 +344,11 @@ func (f *fleet) known(ctx context.Context, executors int) bool {
 	return hosts == 2 && len(status.Fleet.Gateways) == 2 && len(status.Fleet.Dispatchers) == 2
 }
 
-// says waits until a process writes a text so often since it has started last, for a
+// says waits until a process writes a text since it has started last, for a
 // minute at most, and reports whether it has.
-func (f *fleet) says(ctx context.Context, name, text string, times int) bool {
+func (f *fleet) says(ctx context.Context, name, text string) bool {
 	for range 600 {
-		if strings.Count(f.log(name), text) >= times {
+		if strings.Contains(f.log(name), text) {
 			return true
 		}
 		if !wait(ctx, 100*time.Millisecond) {
@@ -395,7 +395,7 @@ func (f *fleet) beginState(ctx context.Context) error {
 	if err := f.start(f.temporal()); err != nil {
 		return err
 	}
-	if !f.says(ctx, "temporal", "Temporal", 1) {
+	if !f.says(ctx, "temporal", "Temporal") {
 		return errors.New("temporal does not run: " + f.log("temporal"))
 	}
 	return nil
@@ -418,7 +418,7 @@ func (f *fleet) beginPostgres(ctx context.Context) error {
 	if err := f.spawn("postgres", one); err != nil {
 		return err
 	}
-	if !f.says(ctx, "postgres", "ready to accept", 1) {
+	if !f.says(ctx, "postgres", "ready to accept") {
 		return errors.New("PostgreSQL does not run: " + f.log("postgres"))
 	}
 	return nil

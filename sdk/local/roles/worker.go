@@ -264,12 +264,20 @@ func (t progressReports) Measure(ctx context.Context, m executors.MeasureTask, f
 
 // RunExecutor reports when the executor is ready, and when its engine breaks.
 func (t progressReports) RunExecutor(ctx context.Context, task executors.Task, o executors.Observer) error {
+	return t.Host.RunExecutor(ctx, task, t.observed(task, o))
+}
+
+// observed adds the reports; that it is ready once, at however many gateways and dispatchers.
+func (t progressReports) observed(task executors.Task, o executors.Observer) executors.Observer {
 	name := task.Slot.Executor
-	o.Attached = func(executors.Status) { t.say("executor %s is ready on %s", name, task.Slot.Device) }
+	var ready sync.Once
+	o.Attached = func(executors.Status) {
+		ready.Do(func() { t.say("executor %s is ready on %s", name, task.Slot.Device) })
+	}
 	o.Reloading = func(_ executors.Status, attempt int, err error) {
 		t.say("executor %s reloads its engine (attempt %d): %v", name, attempt, err)
 	}
-	return t.Host.RunExecutor(ctx, task, o)
+	return o
 }
 
 // Machine names the kind of machine that the program runs on: profiles
