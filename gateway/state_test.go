@@ -354,6 +354,29 @@ func TestStateThatCannotBeKept(t *testing.T) {
 	})
 }
 
+// Frames of another size are refused, and state is that of the frames around them.
+func TestFramesOfChangingSizeLeaveState(t *testing.T) {
+	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		h := map[string]float32{}
+		for i := range 20 {
+			n := float32(i)
+			if i%3 == 1 {
+				size := int64(3 + i%5) // and not 2
+				_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Frame: wire.Frame{Stream: "odd"}, Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.Zeros("FP32", []int64{size})}}})
+				require.ErrorIs(t, err, wire.ErrInvalid)
+			} else {
+				y, fresh := askFrame(t, g, n, wire.Frame{Stream: "odd"})
+				h["odd"] = after(h["odd"], n)
+				require.Equal(t, []float32{n, h["odd"]}, y)
+				require.Equal(t, n == 0, fresh)
+			}
+			y, _ := askFrame(t, g, n, wire.Frame{Stream: "calm"})
+			h["calm"] = after(h["calm"], n)
+			require.Equal(t, []float32{n, h["calm"]}, y)
+		}
+	})
+}
+
 // State goes on with the next generation where the module stays the same, on whichever executors; where another network
 // serves, it begins.
 func TestStateMovesWithItsModule(t *testing.T) {

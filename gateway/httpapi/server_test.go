@@ -162,6 +162,7 @@ func TestBadRequests(t *testing.T) {
 		{"gzip", "/v2/models/p/infer", simple, []string{"Content-Encoding", "gzip"}, 400, "is not gzip"},
 		{"another coding", "/v2/models/p/infer", simple, []string{"Content-Encoding", "br"}, 415, "gzip, deflate or without compression"},
 		{"parameter", "/v2/models/p/infer", `{"parameters":{"priority":5},` + simple[1:], nil, 400, "priority"},
+		{"timestamp", "/v2/models/p/infer", `{"parameters":{"sequence_id":"a","timestamp":-5},` + simple[1:], nil, 400, "timestamp"},
 		{"input's", "/v2/models/p/infer", `{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2],"parameters":{"scale":2}}]}`, nil, 400, "scale"},
 		{"output's", "/v2/models/p/infer", simple[:len(simple)-1] + `,"outputs":[{"name":"x","parameters":{"shared_memory_region":"r"}}]}`, nil, 400, "shared_memory_region"},
 		{"classes", "/v2/models/p/infer", simple[:len(simple)-1] + `,"outputs":[{"name":"x","parameters":{"classification":-1}}]}`, nil, 400, "how many classes"},

@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -135,6 +139,54 @@ func TestWebSocketsAreBounded(t *testing.T) {
 	_ = c.Write(t.Context(), websocket.MessageText, []byte(strings.Repeat(" ", 2<<20)))
 	_, _, err = c.Read(t.Context())
 	assert.Equal(t, websocket.StatusMessageTooBig, websocket.CloseStatus(err))
+}
+
+// Who sends nothing any more, or a frame that does not end, loses the socket and what it held.
+func TestWebSocketsThatFallSilent(t *testing.T) {
+	for name, c := range map[string]struct {
+		send func(t *testing.T, c *websocket.Conn)
+		time time.Duration
+	}{
+		"between frames": {func(*testing.T, *websocket.Conn) {}, listen.IdleTime},
+		"in a frame": {func(t *testing.T, c *websocket.Conn) {
+			w, err := c.Writer(t.Context(), websocket.MessageText)
+			require.NoError(t, err)
+			_, err = io.WriteString(w, frameText("b", 2)+strings.Repeat(" ", 8<<10))
+			require.NoError(t, err)
+		}, listen.BodyTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &backend{ready: true, infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+					return &wire.InferResponse{ID: q.ID, Pipeline: q.Pipeline}, nil
+				}}
+				near, far := net.Pipe()
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				bytes := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
+				go func() {
+					done <- Serve(ctx, &once{Conn: far, closed: make(chan struct{})}, New(b, Options{Bytes: bytes}))
+				}()
+				by := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
+				socket := dialSocket(t, "http://h/v2/models/p/stream", &websocket.DialOptions{HTTPClient: &http.Client{Transport: by}})
+				require.NoError(t, socket.Write(t.Context(), websocket.MessageText, []byte(frameText("a", 1))))
+				_, body, err := socket.Read(t.Context())
+				require.NoError(t, err)
+				require.Contains(t, string(body), `"id":"a"`)
+				began := time.Now()
+				c.send(t, socket)
+				require.Positive(t, bytes.Now())
+				_, _, err = socket.Read(t.Context())
+				require.Error(t, err)
+				require.InDelta(t, c.time.Seconds(), time.Since(began).Seconds(), 10, "closing takes some seconds")
+				_ = socket.CloseNow()
+				time.Sleep(time.Minute)
+				require.Zero(t, bytes.Now())
+				cancel()
+				require.NoError(t, <-done)
+			})
+		})
+	}
 }
 
 func TestWebSocketsAskForCredentials(t *testing.T) {

@@ -120,10 +120,9 @@ class Batch(Mapping[str, Tensor]):
     def __init__(self, inputs: dict[str, Tensor], outputs: Mapping[str, Port], places: Mapping[str, memoryview]) -> None:
         self._inputs, self._outputs, self._places = inputs, outputs, places
         self._made: dict[str, Tensor] = {}
-        #: Of a model that keeps state: what it keeps of the stream of each row.
-        self.sessions: list[Session] = []
+        self._sessions: tuple[Session, ...] = ()
         if NAME in outputs:
-            self.sessions = [Session.read(text) for text in inputs.pop(NAME).values()]
+            self._sessions = tuple(Session.read(text) for text in inputs.pop(NAME).values())
         #: For what Model.prepare makes.
         self.prepared: Any = None
 
@@ -135,6 +134,12 @@ class Batch(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._inputs)
+
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """Of a model that keeps state: what it keeps of the stream of each row. Each is its row's: what is in it
+        changes, and none takes the place of another."""
+        return self._sessions
 
     @property
     def rows(self) -> int:
@@ -159,7 +164,7 @@ class Batch(Mapping[str, Tensor]):
         """The sessions as they go back."""
         if NAME not in self._outputs:
             return {}
-        return {NAME: ([len(self.sessions), 1], [s.text() for s in self.sessions])}
+        return {NAME: ([len(self._sessions), 1], [s.text() for s in self._sessions])}
 
     def answer(self, name: str, value: Any) -> Tensor:
         """What infer returned for an output, in memory that outlives the batch or in its place."""

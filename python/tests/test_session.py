@@ -49,6 +49,10 @@ class Sessions(unittest.TestCase):
             s["n"] = s.get("n", 0) + 1
         kept = batch.answer(NAME, batch.kept()[NAME])
         self.assertEqual([json.loads(v) for v in kept.values()], [{"n": 2}, {"n": 1}])
+        with self.assertRaises(TypeError):
+            batch.sessions[0] = batch.sessions[1]  # nobody answers for the stream of another
+        with self.assertRaises(AttributeError):
+            batch.sessions = list(batch.sessions)
         self.assertEqual(Batch({"x": Tensor("x", "FP32", [0], memoryview(b""))}, {}, {}).kept(), {})
 
 

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"image/jpeg"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -264,6 +266,54 @@ func TestSourcesThatEndOrStall(t *testing.T) {
 	require.ErrorContains(t, v.Fault(time.Minute), "it has ended, and streams have sent its last frame")
 	assert.Equal(t, byte('a'), v.frame(0, 0)["frame"].Data[0])
 	v.Close()
+}
+
+// What ffmpeg itself makes of sources that go wrong: frames change their size and timestamps go back in
+// the middle of one, and nobody answers at another.
+func TestSourcesThatFfmpegReads(t *testing.T) {
+	ffmpeg, err := exec.LookPath("ffmpeg")
+	if err != nil {
+		t.Skip("needs ffmpeg")
+	}
+	folder := t.TempDir()
+	var both []byte
+	for colour, size := range map[string]string{"red": "64x48", "blue": "32x32"} {
+		part := filepath.Join(folder, colour+".ts")
+		said, err := exec.Command(ffmpeg, "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", "color="+colour+":s="+size+":r=25:d=2", "-c:v", "mpeg2video", part).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+		raw, err := os.ReadFile(part)
+		require.NoError(t, err)
+		both = append(both, raw...) // each begins at the same time
+	}
+	file := filepath.Join(folder, "both.ts")
+	require.NoError(t, os.WriteFile(file, both, 0o600))
+	inputs := []pipelines.Port{{Name: "frame", Datatype: "UINT8", Shape: []int64{4, 6, 3}}}
+	v, err := openVideo(t.Context(), file, inputs, 5, time.Minute)
+	require.NoError(t, err)
+	colours := map[int]int{} // 0 of red, 2 of blue
+	for _, frame := range v.kept {
+		require.Equal(t, []int64{4, 6, 3}, frame.Shape)
+		strongest := 0
+		if frame.Data[2] > frame.Data[0] {
+			strongest = 2
+		}
+		colours[strongest]++
+	}
+	assert.Len(t, colours, 2, "both parts are there")
+	assert.InDelta(t, 20, len(v.kept), 2)
+	v.Close()
+	v, err = openVideo(t.Context(), "file://"+file, inputs, 5, time.Minute)
+	require.NoError(t, err)
+	<-v.ended
+	require.ErrorContains(t, v.Fault(time.Minute), "it has ended")
+	assert.Equal(t, []int64{4, 6, 3}, v.frame(0, 0)["frame"].Shape)
+	v.Close()
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	_, err = openVideo(t.Context(), "rtsp://"+silent.Addr().String()+"/camera", inputs, 5, 300*time.Millisecond)
+	require.ErrorContains(t, err, "no frame has come in 300ms; does anybody answer there?")
 }
 
 func keysOf(m map[byte]bool) (all []byte) {
