@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -351,6 +352,44 @@ func TestStateThatCannotBeKept(t *testing.T) {
 		require.ErrorContains(t, frame(g, 2), `output "hn" is FP32 [2], and cannot go back to input "h", which is FP32 [1]`)
 		y, _ := askFrame(t, g, 3, wire.Frame{Stream: "a"})
 		require.Equal(t, []float32{3, after(after(0, 1), 3)}, y)
+	})
+}
+
+// Streams of two callers under one name have a place and a state each, and what one takes along is
+// nothing to the other.
+func TestStreamsOfOneNameAreTheirCallers(t *testing.T) {
+	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 20, Count: 2}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
+		send := func(caller string, n float32, state []byte) (y []float32, left []byte) {
+			r, err := g.Infer(wire.WithTenant(context.Background(), &wire.Tenant{Name: caller}), &wire.InferRequest{Pipeline: "p", Frame: wire.Frame{Stream: "door"}, Inputs: append(vector(n, 0), wire.NamedTensor{
+				Name: wire.SequenceState, Tensor: wire.FromUint8(state, int64(len(state))),
+			})})
+			var e *wire.Error
+			if errors.As(err, &e) && e.Cause == wire.CauseNoState { // it begins
+				r, err = g.Infer(wire.WithTenant(context.Background(), &wire.Tenant{Name: caller}), &wire.InferRequest{Pipeline: "p", Frame: wire.Frame{Stream: "door", First: true}, Inputs: append(vector(n, 0), wire.NamedTensor{
+					Name: wire.SequenceState, Tensor: wire.FromUint8(nil, 0),
+				})})
+			}
+			require.NoError(t, err)
+			time.Sleep(60 * ms)
+			return floats(r.Outputs[0].Tensor), r.Outputs[1].Data
+		}
+		h := map[string]float32{}
+		var taken []byte
+		for n := range 10 {
+			for caller, factor := range map[string]float32{"north": 1, "south": 3} {
+				x := factor * float32(n)
+				h[caller] = after(h[caller], x)
+				y, left := send(caller, x, nil)
+				require.Equal(t, []float32{x, h[caller]}, y)
+				if caller == "north" {
+					taken = left
+				}
+			}
+		}
+		shares, _ := g.Streams("p")
+		require.Equal(t, 2, shares.Open)
+		y, _ := send("south", 5, taken)
+		require.Equal(t, []float32{5, after(h["south"], 5)}, y, "that of another caller counts as none")
 	})
 }
 
