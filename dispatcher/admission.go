@@ -237,19 +237,19 @@ func (b *Batch) accountStart() {
 	b.each(func(number, module, n int) { a.control.Start(b.At, number, module, int(b.group), n) })
 }
 
-// each tells of the items by number of their generation and module, n at a time.
-func (b *Batch) each(tell func(number, module, n int)) {
+// each calls f for every run of n items of the same generation, by number, and module.
+func (b *Batch) each(f func(number, module, n int)) {
 	for i, n := 0, 1; i < len(b.Items); i, n = i+n, 1 {
 		number, index := b.Items[i].Request.Generation.number, b.Items[i].Index
 		for i+n < len(b.Items) && b.Items[i+n].Request.Generation.number == number && b.Items[i+n].Index == index {
 			n++
 		}
-		tell(number, int(index), n)
+		f(number, int(index), n)
 	}
 }
 
-// accountEnd notes that the items are back, which ran for that group; compute is zero
-// where the batch tells nothing of how long others will take.
+// accountEnd notes that the items, which ran for that group, are back; compute is zero where it
+// predicts nothing for other batches.
 func (b *Batch) accountEnd(group int32, now, compute dispatch.Time) {
 	a := b.lockAccount()
 	if a == nil {

@@ -8,8 +8,8 @@ import (
 
 // The executor of a group of a function is not attached: every batch is a call of
 // its own to the provider, which runs as many at once as it allows. It has one lane.
-// Policy grouped is told that the lane is free again as soon as a batch has left,
-// and that it is gone while as many calls run as the provider allows.
+// For policy grouped the lane is free again as soon as a batch has left, and gone while as many
+// calls run as the provider allows.
 
 // NewCaller makes the executor of a group of a function. It is no device's.
 func (d *Dispatcher) NewCaller(name, hardware string, group int, holder any) *Executor {
@@ -46,8 +46,8 @@ func (s *station) startCalls(b *Batch) {
 	s.dispatcher.calls.Add(len(calls))
 }
 
-// offerLanes tells the policy which lanes may start a call: all while fewer run than
-// the provider allows, none once as many do. The station's lock is held.
+// offerLanes reports to the policy which lanes may start a call: all while fewer run than the
+// provider allows, none once as many do. The station's lock is held.
 func (s *station) offerLanes(now dispatch.Time) {
 	for i := 0; i < len(s.lanes) && !s.stopped; i++ {
 		l := &s.lanes[i]
@@ -68,8 +68,8 @@ func (s *station) offerLanes(now dispatch.Time) {
 	}
 }
 
-// classify finds the class by which the policy knows the item's application, or its
-// module in a cluster, and reports whether there is one. The station's lock is held.
+// classify finds the policy's class for the item's application, or its module in a cluster, and
+// reports whether there is one. The station's lock is held.
 func (s *station) classify(it *Item) bool {
 	it.stats = &s.stats
 	switch {

@@ -21,7 +21,7 @@ type device struct {
 
 	mu      sync.Mutex
 	arbiter tc.Arbiter
-	asking  map[int]asker // by user of the arbiter: who asked last for it
+	asking  map[int]asker // by user of the arbiter: the last to request it
 	watch   stuckWatch[*Batch]
 }
 
@@ -72,7 +72,7 @@ func (d *device) look() {
 	}
 }
 
-// unstick tells policies that the executors of the device are back. No lock may be held.
+// unstick reports to policies that the executors of the device are back. No lock may be held.
 func (d *device) unstick() {
 	if d.watch.Freed() {
 		d.dispatcher.wakeStations()
@@ -104,8 +104,8 @@ func (d *Dispatcher) wakeStations() {
 	}
 }
 
-// offer lets those that were refused the device ask again once it is idle, the
-// most urgent first. No lock may be held.
+// offer lets those that were refused the device request it again once it is idle, the most
+// urgent first. No lock may be held.
 func (d *device) offer() {
 	for {
 		d.mu.Lock()
@@ -119,8 +119,8 @@ func (d *device) offer() {
 	}
 }
 
-// arbitrate passes on what a policy asks or tells of the device of one of its executors, and
-// returns the answer.
+// arbitrate applies a policy's request for, or release of, the device of one of its executors,
+// and returns the answer.
 func (d *device) arbitrate(now dispatch.Time, a *dispatch.Action, user int, from asker) dispatch.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,8 +133,8 @@ func (d *device) arbitrate(now dispatch.Time, a *dispatch.Action, user int, from
 	return d.arbiter.Decide(user, now, a)
 }
 
-// neighbours tells the policy which executors have their devices for themselves, and which are
-// stuck, where that has changed. The station's lock is held.
+// neighbours reports to the policy which executors have their devices for themselves, and which
+// are stuck, where that has changed. The station's lock is held.
 func (s *station) neighbours(now dispatch.Time) {
 	moves := s.dispatcher.moves.Load()
 	if moves == s.moves {
@@ -156,7 +156,7 @@ func (s *station) neighbours(now dispatch.Time) {
 	}
 }
 
-// slowRuns knows the slowest runs of modules on the kinds of hardware that they have run on.
+// slowRuns holds the slowest runs of modules on the kinds of hardware that they have run on.
 type slowRuns map[RunKey]pipelines.SlowestRuns
 
 // RunKey is a module of a deployment, by its number, on some hardware.
@@ -269,5 +269,5 @@ func (w *stuckWatch[Batch]) Check() (changed bool) {
 // Stuck reports whether a batch is stuck and has missed a deadline.
 func (w *stuckWatch[Batch]) Stuck() bool { return w.stuck }
 
-// Freed says, once and without the lock, that the last one that was stuck has ended.
+// Freed reports, once and without the lock, that the last stuck batch has ended.
 func (w *stuckWatch[Batch]) Freed() bool { return w.freed.Load() && w.freed.Swap(false) }

@@ -16,7 +16,7 @@ import (
 
 // Options configures a Dispatcher.
 type Options struct {
-	// Now is the clock; it never says 0.
+	// Now is the clock; it never returns 0.
 	Now func() dispatch.Time
 
 	// NewTimer makes a timer that goes by that clock, calls f, and is not set yet; nil
@@ -153,9 +153,8 @@ func hear(what dispatch.Kind, now dispatch.Time, all []*Item) {
 	}
 }
 
-// maxRefusals bounds how often an item is queued again that no engine has seen. When
-// another dispatcher takes over, an executor knows it before a gateway does, for the
-// time of a few messages.
+// maxRefusals bounds how often an item is queued again that no engine has seen. When another
+// dispatcher takes over, an executor learns it a few messages before a gateway does.
 const maxRefusals = 1000
 
 // Requeue takes in an item again that has come back without an answer, because its
@@ -185,7 +184,7 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 func (d *Dispatcher) Cancel(it *Item) { d.CancelAll([]*Item{it}) }
 
 // CancelAll is Cancel of several, which costs little more than that of one where they are
-// of one station. Item.Settled says what it has found.
+// of one station. Item.Settled reports the result for each.
 func (d *Dispatcher) CancelAll(all []*Item) { hear(dispatch.Cancel, 0, all) }
 
 // cancel is Cancel; the station's lock is held.
@@ -282,8 +281,8 @@ func (d *Dispatcher) newRecorder() *recording.Recorder {
 	return &recording.Recorder{Limit: d.options.Record}
 }
 
-// Recording is what the stations of all modules that are served now have lately been
-// told and decided.
+// Recording holds the latest events and decisions of the stations of all modules that are
+// served now.
 func (d *Dispatcher) Recording() []recording.Station {
 	d.mu.Lock()
 	var all []*station

@@ -1,5 +1,5 @@
 // Package dispatcher decides which items run when, in which batch and on which
-// executor. It knows names, sizes and times, never a tensor.
+// executor. It sees names, sizes and times, never a tensor.
 //
 //	gateway ── Arrive, Cancel, Requeue ──> station ── Step ──> policy
 //	   ^                                      │
@@ -7,16 +7,15 @@
 //
 // A Dispatcher has a station for every module that is served. The station is the
 // driver of a dispatch.Policy: it holds the waiting items and the lanes of the
-// executors, one for every batch that an executor may run at a time, and asks the
-// policy what to do. The station decides nothing itself.
+// executors, one for every batch that an executor may run at a time, and executes the policy's
+// decisions. The station decides nothing itself.
 //
 // # Who holds what
 //
-// A gateway holds requests with their tensors and answers each once. Request and
-// Item are what the dispatcher has to know of them; a gateway in the same process
-// embeds both in its own, so that an item costs no memory here. When items start,
-// every gateway that holds some of them is told by Gateway.Start, and sends their
-// tensors to the executor.
+// A gateway holds requests with their tensors and answers each once. Request and Item are what
+// the dispatcher needs of them; a gateway in the same process embeds both in its own, so that
+// an item costs no memory here. When items start, every gateway that holds some of them is
+// called by Gateway.Start, and sends their tensors to the executor.
 //
 // # Generations
 //
@@ -42,8 +41,8 @@
 // # Devices
 //
 // Executors that share a device are arbitrated, so that a batch which is not due
-// starts only while nobody else needs the device (device.go). Policy tc asks by
-// action and is answered by event.
+// starts only while nobody else needs the device (device.go). Policy tc requests a device by an
+// action and receives the answer as an event.
 //
 // # Failures
 //
@@ -56,10 +55,10 @@
 //
 // # Batches ahead
 //
-// An executor that has its device for itself may say Soon when a batch is about to
-// end. Its lane is then free for the policy, as if the batch had ended, and the next
-// one travels while the engine finishes. Where others use the device nothing is sent
-// ahead: what is due first would be overtaken.
+// An executor that has its device for itself may send Soon when a batch is about to end. Its
+// lane is then free for the policy, as if the batch had ended, and the next one travels while
+// the engine finishes. Where others use the device nothing is sent ahead: what is due first
+// would be overtaken.
 //
 // # Functions
 //
@@ -75,18 +74,17 @@
 //
 // # Locks
 //
-// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and account.mu. Gateways are
-// told only after a station's lock has been released; they must not block.
+// Order: Dispatcher.mu, station.mu, Executor.mu, device.mu and account.mu. Gateways are called
+// only after a station's lock has been released; they must not block.
 //
 // # Numbers of remote stations
 //
-// remoteIDs gives the stations of a gateway the numbers by which it calls them to a
-// dispatcher elsewhere.
+// remoteIDs numbers the stations of a gateway for a dispatcher elsewhere.
 //
 // # Policies
 //
-// buildPolicies makes the dispatch policies of a deployment's modules, from what the
-// plan says of their time and from what a dispatcher allows itself.
+// buildPolicies makes the dispatch policies of a deployment's modules, from the times of the
+// plan and the limits of the dispatcher's Options.
 //
 // # Counts
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// Executor is what a dispatcher knows of one that runs batches.
+// Executor is a dispatcher's record of one that runs batches.
 type Executor struct {
 	Name     string // placement.Slot.Executor
 	Service  string
@@ -24,7 +24,7 @@ type Executor struct {
 	caller      bool // its batches are calls of a function; see calls.go
 	group       int32
 
-	epoch atomic.Uint64 // by which it is told to run batches; 0 where its gateway does
+	epoch atomic.Uint64 // by which it is ordered to run batches; 0 where its gateway does
 
 	station *station // that it serves or has served last; under Dispatcher.mu
 
@@ -36,7 +36,7 @@ type Executor struct {
 	away    int // lanes whose engines are being loaded again
 }
 
-// Introduction is what an executor says of itself.
+// Introduction is what an executor sends of itself.
 type Introduction struct {
 	Name, Service          string
 	Host, Device, Hardware string
@@ -120,7 +120,7 @@ func (d *Dispatcher) Detach(e *Executor) {
 	}
 }
 
-// Release detaches an executor for good and tells dispatchers elsewhere.
+// Release detaches an executor for good and notifies dispatchers elsewhere.
 func (d *Dispatcher) Release(e *Executor) {
 	d.Detach(e)
 	d.eachLink(func(l *Link) { l.conn.Send(&queue.Message{Kind: queue.Release, Text: []byte(e.Name)}) })
@@ -157,8 +157,8 @@ func (d *Dispatcher) Prestart(e *Executor, id uint64, took dispatch.Time) {
 // loss to the items that have moved from one to the next.
 const together = time.Second
 
-// Lost forgets an executor that is gone. What it still held is queued again or given
-// up; tell is called before that for every batch.
+// Lost removes an executor that is gone. What it still held is queued again or given up; before
+// that, tell is called for every batch.
 func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 	d.forget(e, func(b *Batch) {
 		tell(b)

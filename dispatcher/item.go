@@ -18,7 +18,7 @@ type Gateway interface {
 	Drop(it *Item, why Drop)
 }
 
-// Request is what a dispatcher knows of a request.
+// Request is a dispatcher's record of a request.
 type Request struct {
 	Generation *Generation // that serves it
 	Gateway    Gateway     // that holds it
@@ -31,11 +31,11 @@ type Request struct {
 	left    bool          // and has counted it out
 	spent   dispatch.Time // of devices
 
-	told atomic.Pointer[toldOf] // the links that know it
+	told atomic.Pointer[toldOf] // the links that have numbered it
 }
 
-// toldOf is a link that knows a request by number, and those that were told before: each counts it until it
-// is over.
+// toldOf is a link that has sent a request under a number, and those that sent it before: each counts it until
+// it is over.
 type toldOf struct {
 	link   *Link
 	number uint64
@@ -71,7 +71,7 @@ type Item struct {
 	Size    int32 // rows; 1 where the module is not for queries
 
 	// The station's, under its lock until the item has come back.
-	class    int32 // that the policy knows it by
+	class    int32 // its class at the policy
 	Batch    int32 // rows or items that it ran with
 	refusals int16 // how often it was queued again before it can have reached an engine
 	Attempts int8  // and after it may have
@@ -106,7 +106,7 @@ const (
 	queued
 	sent
 	ended
-	settled // and nobody tells of it any more
+	settled // and no report of it can follow
 )
 
 // Batch is what runs together on an executor.
@@ -125,7 +125,7 @@ type Batch struct {
 	link    *Link // to that dispatcher
 	station *station
 	lane    int32         // -1 when the station has forgotten it; under station.mu
-	soon    dispatch.Time // when it was said to be about to end; 0 where it was not
+	soon    dispatch.Time // when Soon arrived for it; 0 where it did not
 	group   int32         // that it runs for; -1 once another plan has come
 	Apart   bool          // items of it may have cost an engine: they run singly
 	stuck   dispatch.Time // when it takes far longer than its profile; 0 where that is not known
@@ -193,9 +193,9 @@ func (it *Item) request() dispatch.Request {
 	return q
 }
 
-// left is the state of the items of a batch that has come back. As a whole and from one
-// gateway, they are that gateway's alone; of others somebody may still tell, as of those of
-// a batch whose executor ends it before anybody was told that it starts.
+// left is the state of the items of a batch that has come back. Those of a whole batch of one
+// gateway are settled; of others a report may still follow, as of those of a batch that its
+// executor ended before its start was reported.
 func (b *Batch) left(r Report) itemState {
 	if b.Parts > 1 || r.Failed > 0 || !b.Told.Load() {
 		return ended

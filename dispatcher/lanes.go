@@ -12,7 +12,7 @@ import (
 type lane struct {
 	exec  *Executor // nil when the lane is free for another
 	group int32
-	known bool          // the policy has been told of it
+	known bool          // it is registered with the policy
 	alone bool          // and that its executor has its device for itself
 	away  bool          // its engine is being loaded again
 	held  bool          // it idles, and the policy is not to use it while its device is stuck
@@ -21,7 +21,7 @@ type lane struct {
 	free  dispatch.Time // when its last batch ended
 }
 
-// setup is what an Install tells a station.
+// setup is what an Install gives a station.
 type setup struct {
 	policy  dispatch.Policy
 	spec    factory.Spec // of the policy
@@ -87,8 +87,8 @@ func (s *station) add(m member) {
 	s.unlock()
 }
 
-// join gives the executor its lanes. The policy is told of a lane when it is
-// idle: at once, or when the batch has ended that runs there from before.
+// join gives the executor its lanes. A lane is registered with the policy when it is idle: at
+// once, or when an earlier batch that runs there has ended.
 func (s *station) join(now dispatch.Time, m member) {
 	if m.exec.caller {
 		s.newLane(m)
@@ -127,7 +127,7 @@ func (s *station) newLane(m member) dispatch.ExecutorID {
 	return dispatch.ExecutorID(len(s.lanes) - 1)
 }
 
-// announce tells the policy of an executor that it does not know, unless that is stuck.
+// announce registers an executor with the policy, unless it is registered or stuck.
 func (s *station) announce(now dispatch.Time, id dispatch.ExecutorID) {
 	s.neighbours(now)
 	l := &s.lanes[id]
@@ -156,7 +156,7 @@ func (s *station) remove(e *Executor) {
 		if s.up--; s.up == 0 {
 			s.downAt = now
 		}
-		if known { // before anything else is told: the policy may start a batch on any that it knows
+		if known { // before any other event: the policy may start a batch on any registered executor
 			s.decide(now, dispatch.Event{Kind: dispatch.ExecutorGone, Executor: dispatch.ExecutorID(i)})
 		}
 	}
@@ -164,13 +164,12 @@ func (s *station) remove(e *Executor) {
 	s.unlock()
 }
 
-// outage is how long the way to an executor and back takes only where somebody was
-// stopped, or a network was cut. To admission control that says nothing of the batches
-// to come: it would refuse all for ever, and never see that they are as fast as before.
+// outage is a round trip to an executor so long that a process was stopped or a network cut.
+// Admission control must not learn from it: it would refuse everything for ever, and never see
+// that batches are as fast as before.
 const outage = 250 * time.Millisecond
 
-// tailFade is how many batches it takes until one that ended long after it was said to
-// be about to is forgotten.
+// tailFade is how many batches it takes to forget one that ended long after its Soon.
 const tailFade = 64
 
 // returned notes that a batch has come back and lets the lane go on, unless its

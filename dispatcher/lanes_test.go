@@ -9,8 +9,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 )
 
-// impatient starts what waits on the first executor that it knows, once one has its device
-// for itself.
+// impatient starts what waits on its first executor, once one has its device for itself.
 type impatient struct {
 	waiting []dispatch.RequestID
 	known   []bool
@@ -48,8 +47,8 @@ type started struct{ on []string }
 func (s *started) Start(b *Batch, _ []*Item, _ int) { s.on = append(s.on, b.Executor.Name) }
 func (s *started) Drop(*Item, Drop)                 {}
 
-// TestNothingStartsOnAnExecutorThatIsRemoved holds that a policy which is told of an
-// executor's neighbours when another is removed has heard of that before.
+// TestNothingStartsOnAnExecutorThatIsRemoved: when an executor is removed, the policy receives
+// that before the new neighbours of the others.
 func TestNothingStartsOnAnExecutorThatIsRemoved(t *testing.T) {
 	d := New(Options{Now: func() dispatch.Time { return 1 }, Record: -1})
 	of := serviceOf("a")
@@ -66,7 +65,7 @@ func TestNothingStartsOnAnExecutorThatIsRemoved(t *testing.T) {
 	gateway := &started{}
 	d.Arrive(&Item{Request: &Request{Generation: g, Gateway: gateway, Arrival: 1}, Size: 1})
 	require.Empty(t, gateway.on)
-	all[2].releaseDevice() // so that the second is alone, which the policy is told with what comes next
+	all[2].releaseDevice() // so that the second is alone, which the policy receives with the next event
 	s.remove(all[0])
 	require.Equal(t, []string{"etwo"}, gateway.on)
 }

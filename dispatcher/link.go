@@ -13,18 +13,18 @@ import (
 )
 
 // Link is the way from the dispatcher of a gateway, which decides nothing for modules
-// itself, to one that does. Items wait here as they do there; there they are known by
+// itself, to one that does. Items wait here as they do there, where they are identified by
 // their station and their RequestID here.
 //
-// Of several links that say they own a service the one with the highest epoch is
-// obeyed, and it is told again what waits.
+// Of several links that claim a service the one with the highest epoch is obeyed, and
+// everything that waits is sent to it.
 type Link struct {
 	dispatcher *Dispatcher
 	gateway    Gateway
 	conn       *queue.Conn
 
 	owns    map[string]uint64 // epoch by service; "" is all; under Dispatcher.mu
-	missing map[string]bool   // services of which it has said that it has no executor of a module; under Dispatcher.mu
+	missing map[string]bool   // services for which it has reported that a module has no executor; under Dispatcher.mu
 
 	mu          sync.Mutex
 	generations map[*Generation]uint64
@@ -61,7 +61,7 @@ func (d *Dispatcher) Obey(c *queue.Conn, gateway Gateway) error {
 	return err
 }
 
-// handle does what a message says.
+// handle carries out a message.
 func (l *Link) handle(m *queue.Message) {
 	switch m.Kind {
 	case queue.Own:
@@ -124,8 +124,8 @@ func (d *Dispatcher) Owned(service string) bool {
 	return l != nil && l.epoch(service) >= d.seen[service]
 }
 
-// reassign has the stations of a service, or of all for "", obey the link that owns it
-// now, and tells a new one what waits. Dispatcher.mu is held.
+// reassign has the stations of a service, or of all for "", obey the link that owns it now, and
+// sends a new one what waits. Dispatcher.mu is held.
 func (d *Dispatcher) reassign(service string) {
 	for _, name := range slices.Sorted(maps.Keys(d.services)) {
 		v := d.services[name]
@@ -147,8 +147,8 @@ func (d *Dispatcher) reassign(service string) {
 	}
 }
 
-// orphaned asks for a new owner. Dispatchers that have executors of all modules go before
-// those that have not.
+// orphaned requests a new owner. Dispatchers that have executors of all modules go before those
+// that have not.
 func (d *Dispatcher) orphaned(service string) {
 	if able := d.able(service); len(able) > 0 {
 		d.claim(service, able)
@@ -157,22 +157,22 @@ func (d *Dispatcher) orphaned(service string) {
 	d.claim(service, d.links)
 }
 
-// reelect asks for another owner of a service where the link's is one and has no executor
-// of some module, while this gateway has one of each: they are cut off from that
-// dispatcher alone. Dispatcher.mu is held.
+// reelect requests another owner of a service whose owner is this link and lacks an executor of
+// some module while this gateway has one of each: those executors are cut off from that
+// dispatcher only. Dispatcher.mu is held.
 func (d *Dispatcher) reelect(service string, l *Link) {
 	if l.missing[service] && d.owner(service) == l && d.missing(service, 0) == 0 {
 		d.claim(service, d.able(service))
 	}
 }
 
-// able are the dispatchers that have not said that they miss executors of the service.
+// able are the dispatchers that have not reported missing executors of the service.
 func (d *Dispatcher) able(service string) []*Link {
 	return slices.DeleteFunc(slices.Clone(d.links), func(l *Link) bool { return l.missing[service] })
 }
 
-// claim asks dispatchers to own a service: whoever of them has owned it by the highest
-// epoch, or all.
+// claim requests that dispatchers own a service: the one that has owned it by the highest
+// epoch, or else all.
 func (d *Dispatcher) claim(service string, of []*Link) {
 	m := queue.Message{Kind: queue.Claim, Text: []byte(service), Epoch: d.seen[service]}
 	if next := latest(of, service); next != nil {
@@ -198,15 +198,15 @@ func (s *station) follow(l *Link) {
 	}
 }
 
-// install tells of a generation, once.
+// install sends a generation, once.
 func (l *Link) install(g *Generation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tell(g)
+	l.announce(g)
 }
 
-// tell tells of a generation and returns its number. Link.mu is held.
-func (l *Link) tell(g *Generation) uint64 {
+// announce sends a generation, unless it was sent, and returns its number. Link.mu is held.
+func (l *Link) announce(g *Generation) uint64 {
 	if n, ok := l.generations[g]; ok {
 		return n
 	}
@@ -235,8 +235,8 @@ func (l *Link) remove(service string) {
 	l.conn.Send(&queue.Message{Kind: queue.Remove, Text: []byte(service)})
 }
 
-// arrive tells of an item, and whether another follows with which the policy decides on it.
-// The station's lock is held; a nil link tells nobody.
+// arrive sends an item, and whether another follows with which the policy decides on it. The
+// station's lock is held; a nil link sends nothing.
 func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	if l == nil {
 		return
@@ -246,7 +246,7 @@ func (l *Link) arrive(s *station, it *Item, more bool, now dispatch.Time) {
 	defer l.mu.Unlock()
 	g, node := r.Generation.placeOf(it.Index)
 	l.conn.Send(&queue.Message{
-		Kind: queue.Arrive, Generation: l.tell(g), Request: l.request(r), Station: l.stations.Number(s), Item: uint64(it.id),
+		Kind: queue.Arrive, Generation: l.announce(g), Request: l.request(r), Station: l.stations.Number(s), Item: uint64(it.id),
 		Node: uint64(node), Size: uint64(it.Size), Age: now - r.Arrival, Left: r.Deadline - now, Timed: r.Deadline != 0,
 		Again: it.Attempts > 0, Lost: it.lost != nil, More: more,
 	})
@@ -273,7 +273,7 @@ func (l *Link) request(r *Request) uint64 {
 	return n
 }
 
-// leave reports that a request is over to all that were told of it. No item of it comes after.
+// leave reports that a request is over to all that it was sent to. No item of it comes after.
 func (r *Request) leave(how admission.End) {
 	for t := r.told.Load(); t != nil; t = t.before {
 		t.link.leave(r, t.number, how)
@@ -296,7 +296,7 @@ func (l *Link) cancel(s *station, it *Item) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n, ok := l.stations.Given(s); ok { // else it was never told of, or is forgotten
+	if n, ok := l.stations.Given(s); ok { // else it was never sent, or is forgotten
 		l.conn.Send(&queue.Message{Kind: queue.Cancel, Station: n, Item: uint64(it.id)})
 	}
 }
@@ -308,8 +308,8 @@ func (l *Link) station(n uint64) *station {
 	return l.stations.Find(n)
 }
 
-// start hands the items of a batch to the gateway. Those that are over by now, or that
-// another dispatcher has been told of since, stay out.
+// start hands the items of a batch to the gateway. Those that are over by now, or that were
+// sent to another dispatcher since, stay out.
 func (l *Link) start(m *queue.Message) {
 	d := l.dispatcher
 	now := d.Now()
@@ -347,14 +347,14 @@ func (l *Link) start(m *queue.Message) {
 	}
 }
 
-// lack tells the dispatcher that a part does not come to its executor.
+// lack reports that a part does not reach its executor.
 func (l *Link) lack(executor string, p attach.Part, how uint64) {
 	l.conn.Send(&queue.Message{Kind: queue.Lack, Text: []byte(executor), Epoch: p.Epoch, Batch: p.Batch, Part: uint64(p.Part), How: how})
 }
 
-// lack tells the dispatcher that has ordered the batch, if it is elsewhere, that the
-// executor's stream has broken: it cannot know whether the batch has come through, and
-// would wait for its end for ever. It may own the service no more, and again later.
+// lack reports to the dispatcher that ordered the batch, if it is elsewhere, that the
+// executor's stream has broken: otherwise it would wait for the batch's end for ever. It may
+// have lost the service, and may own it again later.
 func (b *Batch) lack() {
 	if b.link != nil {
 		b.link.lack(b.Executor.Name, b.Whole, queue.NotAttached)
@@ -411,17 +411,16 @@ func (d *Dispatcher) eachLink(f func(*Link)) {
 	}
 }
 
-// remoteIDs are those by which stations S are called. A station has one for as long as the
-// other side knows a generation with it. Then its place is the next one's to come, whose
-// number tells another life of the place: what the other side has said of the one before,
-// and comes late, names nobody.
+// remoteIDs numbers stations S for the other side. A station keeps its number while the other
+// side has a generation with it. Then its place goes to the next station under a number of its
+// own, so that late messages about the earlier one match nothing.
 type remoteIDs[S comparable] struct {
 	of     map[S]*numbered
 	places []place[S]
 	free   []uint64 // places without a station
 }
 
-// numbered is a station of generations that the other side knows.
+// numbered is a station of generations that the other side has.
 type numbered struct {
 	generations int
 	number      uint64
@@ -433,7 +432,7 @@ type place[S comparable] struct {
 	lives   uint64 // before this one
 }
 
-// Use notes that the other side knows a generation with the stations.
+// Use notes that the other side has a generation with the stations.
 func (n *remoteIDs[S]) Use(all []S) {
 	if n.of == nil {
 		n.of = make(map[S]*numbered)
@@ -462,7 +461,7 @@ func (n *remoteIDs[S]) Leave(all []S) {
 	}
 }
 
-// Number is that of a station of a generation that the other side knows.
+// Number is that of a station of a generation that the other side has.
 func (n *remoteIDs[S]) Number(s S) uint64 {
 	u := n.of[s]
 	if u.given {

@@ -96,8 +96,8 @@ type batchStats struct {
 	Transfer           time.Duration // between gateway and executor and back
 }
 
-// Batch counts one that has come back, and returns what counts the times of its items: nil
-// where it was computed twice, or not, because those say little.
+// Batch counts one that has come back, and returns the counter for the times of its items: nil
+// where it was computed twice or never, whose times are not representative.
 func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *StageTimes {
 	second := s.ring.at(now)
 	second.batches++
@@ -249,8 +249,8 @@ func queries(all []tallied[int]) []autoscale.QueryCount {
 // runsKept is how many batches of a size are looked back on.
 const runsKept = 64
 
-// sizesTold bounds the sizes that measures tell of: those with most requests.
-const sizesTold = 16
+// sizesReported bounds the sizes in measures to those with most requests.
+const sizesReported = 16
 
 type runKey struct {
 	hardware string
@@ -316,7 +316,7 @@ func (s *moduleStats) transferred(since dispatch.Time) []autoscale.HostTransfer 
 	return all
 }
 
-// durations tells of the batches that ended after since.
+// durations returns the durations of batches that ended after since.
 func (s *moduleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
 	var all []autoscale.BatchDuration
 	for key, p := range s.runs {
@@ -333,7 +333,7 @@ func (s *moduleStats) durations(since dispatch.Time) []autoscale.BatchDuration {
 	slices.SortFunc(all, func(a, b autoscale.BatchDuration) int {
 		return cmp.Or(cmp.Compare(requests(b), requests(a)), cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Concurrency, b.Concurrency))
 	})
-	all = all[:min(len(all), sizesTold)]
+	all = all[:min(len(all), sizesReported)]
 	slices.SortFunc(all, func(a, b autoscale.BatchDuration) int {
 		return cmp.Or(cmp.Compare(a.Hardware, b.Hardware), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Concurrency, b.Concurrency))
 	})

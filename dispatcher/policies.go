@@ -16,7 +16,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// policyLimits are what a dispatcher allows itself; dispatcher.Options says what each means.
+// policyLimits are the limits of a dispatcher; see dispatcher.Options.
 type policyLimits struct {
 	Own                    factory.Policies
 	MaxQueue, MaxCalls     int
@@ -139,8 +139,8 @@ func planned(d *placement.Deployment, module string) *plan.Module {
 }
 
 // policyGroups are the groups of a module by the index that slots refer to, with
-// durations by batch size from the profile. Without a plan for the module the slots
-// say what there is.
+// durations by batch size from the profile. Without a plan for the module they come from the
+// slots.
 func policyGroups(d *placement.Deployment, module string) []tc.Group {
 	var all []tc.Group
 	if m := planned(d, module); m != nil {

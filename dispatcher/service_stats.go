@@ -318,7 +318,7 @@ type spacing struct {
 	before float64 // mean gap of the stretch before; negative for none
 }
 
-// gaps sums up what stretches of one second tell.
+// gaps accumulates the statistics of stretches of one second.
 type gaps struct {
 	compared int64
 	squares  float64 // of differences, in ns², for single gaps

@@ -25,10 +25,10 @@ type station struct {
 	free    []uint32
 	lanes   []lane        // by ExecutorID
 	newest  dispatch.Time // virtual arrival of those that have cost no engine, until now at the most
-	tail    dispatch.Time // from when executors say that a batch is about to end until it is back, at the most lately
-	up      int           // lanes that the policy knows of or will, once their engines are back
+	tail    dispatch.Time // the longest time lately from an executor's Soon until the batch was back
+	up      int           // lanes registered with the policy, or about to be once their engines are back
 	downAt  dispatch.Time
-	moves   int64 // of Dispatcher.moves that the policy knows of
+	moves   int64 // of Dispatcher.moves, as last reported to the policy
 	timer   Timer
 	fx      []effect // of steps since the lock was taken
 	stats   moduleStats
@@ -44,19 +44,19 @@ type station struct {
 
 	// Of a function; see calls.go.
 	calls   int      // that may run at once; 0 for a module
-	apps    []string // that the policy knows, by class
+	apps    []string // of the policy, by class
 	running int      // calls, of all generations
 	stopped bool     // no more calls are made
 }
 
-// slot holds an item that the policy knows. A RequestID is the slot's index
-// with its turn above, so that one is not used again while it is in flight.
+// slot holds an item that is registered with the policy. A RequestID is the slot's index with
+// its turn above, so that one is not used again while it is in flight.
 type slot struct {
 	item *Item
 	turn uint32
 }
 
-// groupShape is what a station must know of a group to tell queue from wait.
+// groupShape is what a station needs of a group to distinguish queue from wait.
 type groupShape struct {
 	batch  int
 	window dispatch.Time
@@ -120,7 +120,7 @@ func (s *station) step(now dispatch.Time, ev dispatch.Event) {
 	}
 }
 
-// decide is step where the policy knows who shares its devices.
+// decide is step without a look at who shares the devices.
 func (s *station) decide(now dispatch.Time, ev dispatch.Event) {
 	if !s.elsewhere {
 		s.drive.Step(now, &ev)
@@ -193,9 +193,8 @@ func (s *station) start(now dispatch.Time, a *dispatch.Action) *Batch {
 }
 
 // gather takes the items of a batch from their slots, and returns when the first and the
-// last of them came. Nothing has used them for long: what is not needed yet is asked for
-// all the same, so that the processor waits for the memory of all at once instead of for
-// each.
+// last of them came. Nothing has used them for long: so the memory of all is touched first, and
+// the processor waits for it once instead of for each.
 func (s *station) gather(b *Batch, ids []dispatch.RequestID) (first, last dispatch.Time) {
 	first = dispatch.Never
 	for _, id := range ids {
@@ -206,7 +205,7 @@ func (s *station) gather(b *Batch, ids []dispatch.RequestID) (first, last dispat
 	return first, last
 }
 
-// Size is what the items of the batch are told of it: rows where they are queries.
+// Size is what the batch's items report of it: rows where they are queries.
 func (b *Batch) Size() int {
 	if b.Items[0].Request.Generation.largest > 0 {
 		return b.Rows
@@ -313,7 +312,7 @@ func (s *station) unlock() {
 	}
 }
 
-// start tells the gateways that hold the items of the batch.
+// start notifies the gateways that hold the items of the batch.
 func (b *Batch) start() {
 	if len(b.gateways) == 1 {
 		b.gateways[0].Start(b, b.Items, 0)
@@ -414,7 +413,7 @@ func (s *station) measure(now dispatch.Time, g *Generation, index int) autoscale
 // Load is what a dispatcher holds of a module right now.
 type Load struct {
 	Module  string
-	Waiting int    // items that its policy knows
+	Waiting int    // items registered with its policy
 	Held    int    // items that it could still start
 	Calls   int    // of a function, under way
 	Policy  string // drawn, for logs and golden transcripts

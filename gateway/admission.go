@@ -52,7 +52,7 @@ func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 		return nil, err
 	}
 	if gr.function != nil {
-		return inputs, nil // its answers say what outputs it has
+		return inputs, nil // its outputs are learned from its answers
 	}
 	for _, name := range q.Outputs {
 		if !slices.ContainsFunc(gr.Outputs, func(o Output) bool { return o.Name == name }) {
@@ -62,7 +62,7 @@ func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 	return inputs, nil
 }
 
-// measureQuery refuses queries that no profile says anything of.
+// measureQuery refuses queries larger than any that is profiled.
 func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 	largest := gr.LargestQuery()
 	if largest == 0 {
@@ -83,8 +83,8 @@ func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 	return nil
 }
 
-// lapsed says of a request whose caller gave it less time than the objective that this had
-// passed when it was read; nil where it had not, or the objective ended first.
+// lapsed returns the error of a request whose caller's deadline had passed when it was read;
+// nil where it had not, or where the objective ends first.
 func lapsed(now, arrival, deadline dispatch.Time, slo time.Duration) *wire.Error {
 	if deadline == 0 || deadline > now || slo > 0 && deadline >= arrival+slo {
 		return nil
@@ -112,10 +112,10 @@ func overloaded(budget dispatch.Time) *wire.Error {
 	}
 }
 
-// RejectEarly returns why a request to the pipeline that has come then is refused, and
-// counts it as refused; nil where it is not. A zero time says now. Servers ask before
-// they read what a request brings: under overload that is most of what a refusal costs.
-// A name that is not served is no reason; Infer says so.
+// RejectEarly returns why a request to the pipeline that arrived at came is refused, and counts
+// it as refused; nil where it is not. A zero time means now. Servers call it before they read a
+// request's body: under overload, reading is most of what a refusal costs. A name that is not
+// served passes; Infer refuses it.
 func (g *Gateway) RejectEarly(ctx context.Context, name string, came time.Time) *wire.Error {
 	p, _ := g.find(name)
 	if p == nil {
@@ -158,9 +158,9 @@ func (g *Gateway) admit(p *pipeline, gr *deployed, t *wire.Tenant, underWay int6
 }
 
 // fits admits a request for which there is room beside a part of it that must be left to
-// others. Where there are tenants, one that is due sooner than the objective says must
-// leave room for those that are not: else whoever gives its requests little time would
-// have all of the devices.
+// others. Where there are tenants, one that is due before the objective ends must leave room
+// for those that are not: else whoever gives its requests little time would have all of the
+// devices.
 func (g *Gateway) fits(gr *deployed, underWay, most int64, left float64, now, arrival, deadline dispatch.Time) *wire.Error {
 	if underWay > most {
 		return wire.Errorf(wire.CodeOverloaded, "", "%d requests of %s are under way; send fewer or scale it up", underWay-1, gr.Title)
@@ -214,11 +214,11 @@ func (s *Service) Init(of *Tenants, underWay *atomic.Int64) { s.of, s.underWay =
 // Admission is the gateway's own admission of one request.
 type Admission struct {
 	Now, Deadline dispatch.Time // no deadline is 0
-	Soon          bool          // it is due sooner than the objective says
+	Soon          bool          // its deadline is before the objective's end
 	Most          int64         // requests under way, this one among them
 
-	// Fits takes the request in, if there is room beside a part of all that must be left;
-	// the error says why there is not. underWay is the count to go by.
+	// Fits admits the request if there is room beside the part that must be left to others, and
+	// returns why otherwise. underWay is the count to go by.
 	Fits func(underWay, most int64, left float64) *wire.Error
 
 	// Drop ends a request that makes room, the holder of an entry.
@@ -338,7 +338,7 @@ func (s *Service) Enter(t *wire.Tenant, e *admission.Entry, paid bool) {
 	s.shares.Enter(name, weight, e, paid)
 }
 
-// Leave notes that a request is over; lost says that it was late or given up for want of
+// Leave notes that a request is over; lost means that it was late, or given up for want of
 // room.
 func (s *Service) Leave(t *wire.Tenant, e *admission.Entry, lost bool, now dispatch.Time) {
 	if !s.of.Any() {
@@ -376,7 +376,7 @@ func (g *Gateway) Drop(dropped *dispatcher.Item, why dispatcher.Drop) {
 	it.Of.Fail(err)
 }
 
-// refusal tells the caller why an item was given up.
+// refusal is the error for the caller of an item that was given up.
 func refusal(now dispatch.Time, it *Item, why dispatcher.Drop) *wire.Error {
 	e := timed(it.Of, now, wire.CodeUnavailable, "")
 	e.Stage = stageOf(it)
@@ -403,7 +403,7 @@ func refusal(now dispatch.Time, it *Item, why dispatcher.Drop) *wire.Error {
 	return e
 }
 
-// tooLate tells a queue that is too long from modules above that took too long.
+// tooLate distinguishes a queue that is too long from modules upstream that took too long.
 func tooLate(now dispatch.Time, it *Item) string {
 	waited, before := now-it.Ready, it.Ready-it.Of.Arrival
 	where := fmt.Sprintf("it waited %s for a device here", quantity.Duration(waited))
@@ -444,11 +444,11 @@ func batchInfo(b *dispatcher.Batch) BatchInfo {
 	return BatchInfo{Pipeline: itemOf(b.Items[0]).Of.Graph.Deployment.Name(), Module: stageOf(itemOf(b.Items[0])), Executor: b.Executor.Name, Size: b.Rows}
 }
 
-// failureKept is how long a failure of a module is told of.
+// failureKept is how long a failure of a module is reported.
 const failureKept = time.Minute
 
-// failures are what batches of modules lately failed of, so that whoever asks a minute
-// later, or waited in vain meanwhile, is told the cause.
+// failures holds why batches of modules failed lately, so that the status and requests that
+// waited in vain can name the cause a minute later.
 type failures struct {
 	mu   sync.Mutex
 	last map[moduleKey]failure
@@ -490,8 +490,8 @@ func (f *failures) since(then dispatch.Time, key moduleKey) string {
 	return ""
 }
 
-// tell adds to measures what modules lately failed of.
-func (f *failures) tell(now dispatch.Time, pipeline string, modules []autoscale.ModuleMeasures) {
+// report adds the latest failures of modules to their measures.
+func (f *failures) report(now dispatch.Time, pipeline string, modules []autoscale.ModuleMeasures) {
 	for i := range modules {
 		modules[i].Failure = f.since(now-failureKept, moduleKey{pipeline, modules[i].Name})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// foretelling is a worker that says 5 ms before the end of a batch that it ends
-// soon, and notes which batches were there by then.
+// foretelling is a worker that sends Soon 5 ms before the end of a batch, and notes which
+// batches had arrived by then.
 func foretelling(w *worker, early map[uint64]bool) func(s attach.Stream) {
 	return func(s attach.Stream) {
 		batches := make(chan *attach.Batch, 8)
@@ -39,8 +39,8 @@ func foretelling(w *worker, early map[uint64]bool) func(s attach.Stream) {
 	}
 }
 
-// TestABatchIsSentAheadOfTheEnd: a worker that says Soon has the next batch when
-// one ends, unless another executor uses its device.
+// TestABatchIsSentAheadOfTheEnd: a worker that sends Soon has the next batch when one ends,
+// unless another executor uses its device.
 func TestABatchIsSentAheadOfTheEnd(t *testing.T) {
 	for name, shared := range map[string]bool{"alone": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {

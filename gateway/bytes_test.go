@@ -19,7 +19,7 @@ var swell = kind{
 	},
 }
 
-// TestWhatModulesMakeCounts asks for more than a gateway may hold.
+// TestWhatModulesMakeCounts has modules produce more than a gateway may hold.
 func TestWhatModulesMakeCounts(t *testing.T) {
 	held := NewBytes(ByteLimits{Total: 1 << 20})
 	specs := map[string]spec{"m": {kind: swell}}

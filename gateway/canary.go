@@ -13,8 +13,8 @@ import (
 )
 
 // A canary is another generation of a pipeline, deployed under a name of its own
-// (rollout.Name), with executors and queues of its own. Package rollout says which
-// requests it gets.
+// (rollout.Name), with executors and queues of its own. Package rollout decides which requests
+// it gets.
 
 // canary is what a pipeline keeps of one.
 type canary struct {
@@ -32,7 +32,7 @@ type canary struct {
 const mostShadows = 16
 
 // Try gives the pipeline's canary, which is installed, its share of the requests from
-// now on, or with a zero update none. To say the same again changes nothing.
+// now on, or with a zero update none. It is idempotent.
 func (g *Gateway) Try(name string, update pipelines.Update) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -68,8 +68,8 @@ func askMember(g *Gateway, name string, n int, x float32) error {
 	return nil
 }
 
-// keepAsking asks all pipelines by all gateways until it is told to stop, and returns
-// what went wrong.
+// keepAsking sends requests to all pipelines through all gateways until stop is closed, and
+// returns the errors.
 func (f *fleet) keepAsking(stop <-chan struct{}, lengths map[string]int) (asked func() int64, wrong func() []error) {
 	var n atomic.Int64
 	var mu sync.Mutex

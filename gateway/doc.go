@@ -26,14 +26,14 @@
 //
 // A request is refused when it comes if it is wrong in itself, if too many are under
 // way, if a module has no executor, or if the work before it leaves no time for it
-// (admission.go). RejectEarly is the last question before a server has read a request's body.
+// (admission.go). Servers call RejectEarly before they read a request's body.
 //
 // # Failures
 //
 // Every accepted request ends in exactly one outcome. Engines are pure
 // functions, so when an executor's stream breaks, or its engine crashes, the
 // requests of the batch are queued once more, as long as their deadlines allow;
-// the second time they fail with code "unavailable" and what the engine said.
+// the second time they fail with code "unavailable" and the engine's error.
 //
 // Other errors of engines are not repeated. They fail the requests that caused
 // them: an executor that is given a batch which its engine refuses computes the
@@ -48,8 +48,8 @@
 // application is what has an objective; one that has a single application may be
 // addressed by its own name. What has been sent is answered however late it comes,
 // and a caller who leaves takes a waiting request with him; a call that has begun
-// goes on, because the provider bills it anyway. Package serverless says what is sent
-// again.
+// goes on, because the provider bills it anyway. Package serverless decides which calls are
+// retried.
 //
 // # Changing the deployment
 //
@@ -115,13 +115,12 @@
 //
 // # Logs
 //
-// A Logger writes what a gateway sees go wrong, and what it is told to serve, as
-// structured records (log/slog).
+// A Logger writes failures and changes of what is served as structured records (log/slog).
 //
-// Whenever requests fail, the log says so: the first request of a kind (service, outcome,
-// module, code) is written at once with its reason, and how many more there were within
-// LogEvery follows in one record, so that a flood of failures neither hides the log nor
-// fills the disk. Requests that are answered in time cost one comparison.
+// Failing requests are logged: the first of a kind (service, outcome, module, code) is written
+// at once with its reason, and how many more there were within LogEvery follows in one record,
+// so that a flood of failures neither hides the log nor fills the disk. Requests that are
+// answered in time cost one comparison.
 //
 //	l := gateway.NewLog(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 //	g := gateway.New(gateway.Options{Observer: l.Observer()})

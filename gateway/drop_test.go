@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/wire/oip/oipgrpc"
 )
 
-// TestGivenUpSaysWhyAndWhatToDo asks, for all reasons why an item is given up, what
-// callers in the process, over HTTP and over gRPC read.
+// TestGivenUpSaysWhyAndWhatToDo checks, for every reason why an item is given up, the error
+// that callers in the process, over HTTP and over gRPC receive.
 func TestGivenUpSaysWhyAndWhatToDo(t *testing.T) {
 	const at = time.Second
 	for name, test := range map[string]struct {

@@ -24,7 +24,7 @@ type executor struct {
 	hello        attach.Hello
 	stream       attach.Stream
 	gone         chan struct{}        // closed when the stream has ended
-	registration *dispatcher.Executor // it, as the dispatcher knows it
+	registration *dispatcher.Executor // its entry at the dispatcher
 
 	modules []*Module // that it serves or has served last; under Gateway.mu
 	cluster string    // in which it serves; under Gateway.mu
@@ -222,7 +222,7 @@ func firstOf(m *attach.Result, all *wire.Error) *wire.Error {
 	return all
 }
 
-// staged completes an executor's error with what the gateway knows.
+// staged completes an executor's error with stage, budget and elapsed time.
 func staged(err *wire.Error, stage string, it *Item, now dispatch.Time) *wire.Error {
 	c := *err
 	if c.Stage == "" {
@@ -262,10 +262,10 @@ func (e *executor) route(n *Node) *Route {
 	return r
 }
 
-// Attach serves the stream of one executor: it waits for the Hello, gives the
-// executor batches as deployments ask for it, and returns when the stream has
-// ended: nil after a drain, otherwise why. An executor of the same name that
-// is attached already is taken for a connection that has broken, and replaced.
+// Attach serves the stream of one executor: it waits for the Hello, gives the executor batches
+// of the deployments that use it, and returns when the stream has ended: nil after a drain,
+// otherwise why. An executor of the same name that is attached already is taken for a
+// connection that has broken, and replaced.
 func (g *Gateway) Attach(s attach.Stream) error {
 	e, err := g.handshake(s)
 	if err != nil {
@@ -408,8 +408,8 @@ func (g *Gateway) announce() {
 
 // ServeDispatcher lets the dispatcher at the other end of a connection decide for the services
 // that it owns, and returns when the connection has ended, and why. Of several that own
-// a service the one with the highest epoch is obeyed. The gateway says its name and the
-// token. Patience is how long the dispatcher may be silent before it counts as gone; see
+// a service the one with the highest epoch is obeyed. The gateway sends its name and the token.
+// Patience is how long the dispatcher may be silent before it counts as gone; see
 // keepalive.Conn.Listen. It is for gateways that are Dispatched.
 func (g *Gateway) ServeDispatcher(c net.Conn, name, token string, patience time.Duration) error {
 	self := queue.Self{Role: queue.Gateway, Name: name, Token: token, Patience: patience}

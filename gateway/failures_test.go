@@ -10,12 +10,12 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-func TestFailuresAreToldForAMinute(t *testing.T) {
+func TestFailuresAreReportedForAMinute(t *testing.T) {
 	var f failures
 	m := moduleKey{"p", "m"}
 	told := func(now time.Duration) string {
 		all := []autoscale.ModuleMeasures{{Name: "other"}, {Name: "m"}}
-		f.tell(now, "p", all)
+		f.report(now, "p", all)
 		assert.Empty(t, all[0].Failure)
 		return all[1].Failure
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// TestWhatIsNoNumberIsAFailureOfTheNetwork where JSON is wanted, counts as one, and is told of
-// the module; as binary data it goes as it is.
+// TestWhatIsNoNumberIsAFailureOfTheNetwork where JSON is wanted, counts as one, and is reported
+// of the module; binary data is sent as it is.
 func TestWhatIsNoNumberIsAFailureOfTheNetwork(t *testing.T) {
 	root := kind{sig: addOne.sig, run: func(in []wire.Tensor) []wire.Tensor {
 		return []wire.Tensor{wire.FromFloat32([]float32{float32(math.Sqrt(float64(floats(in[0])[0]))), 0}, 2)}

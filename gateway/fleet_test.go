@@ -24,7 +24,7 @@ import (
 )
 
 // adder is an engine that adds one to the first number of a vector and gives the second
-// back. The second says which gateway the request came by.
+// back. The second identifies the gateway that the request came through.
 type adder struct {
 	slow  time.Duration
 	mixed atomic.Int64 // batches with requests of several gateways
@@ -227,7 +227,7 @@ func (f *fleet) end() {
 	f.ends.Wait()
 }
 
-// ask sends a number by a gateway.
+// ask sends a number through a gateway.
 func (f *fleet) ask(gateway int, x float32) error {
 	r, err := f.gateways[gateway].Infer(context.Background(), &wire.InferRequest{Pipeline: f.deployed.Name(), Inputs: vector(x, float32(gateway))})
 	if err != nil {
@@ -240,8 +240,8 @@ func (f *fleet) ask(gateway int, x float32) error {
 	return nil
 }
 
-// load has callers ask by the gateway until stop is closed or the fleet ends, and returns what went wrong
-// and how often they asked. Every number is asked once.
+// load has callers send requests through the gateway until stop is closed or the fleet ends, and returns
+// their number and the errors. Every number is sent once.
 func (f *fleet) load(gateway, callers int, stop <-chan struct{}) (asked func() int64, wrong func() []error) {
 	var n atomic.Int64
 	var mu sync.Mutex
@@ -268,7 +268,7 @@ func (f *fleet) load(gateway, callers int, stop <-chan struct{}) (asked func() i
 	return n.Load, func() []error { under.Wait(); return errs }
 }
 
-// more waits until so many more have been asked.
+// more waits until n more requests have been sent.
 func (f *fleet) more(n int64, asked ...func() int64) {
 	for _, asked := range asked {
 		to := asked() + n
@@ -348,13 +348,13 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	asked, wrong := f.load(0, 8, stop)
 	askedToo, wrongToo := f.load(1, 8, stop)
 	f.more(20, asked, askedToo)
-	// A second one is there, but nobody says that it owns anything; then it owns by a
-	// higher epoch, while the first goes on as if nothing had happened.
+	// A second one connects but owns nothing; then it owns by a higher epoch, while the first goes
+	// on as if nothing had happened.
 	second := f.decide()
 	f.more(20, asked, askedToo)
 	require.Empty(t, batchesOf(t, second))
-	// A gateway that came before the first had said that it owns has asked it to, by an epoch
-	// of its own choice.
+	// A gateway that connected before the first dispatcher had claimed the service has requested
+	// that it own it, by an epoch of the gateway's choice.
 	second.Own("p", first.Owns()["p"]+1)
 	f.decides(second)
 	f.more(50, asked, askedToo)
@@ -420,7 +420,7 @@ func TestAnOwnerWithoutExecutors(t *testing.T) {
 			last, changes = now, changes+1
 		}
 	}
-	require.LessOrEqual(t, changes, 2, "each gateway may ask for another once, before it hears that it has none either")
+	require.LessOrEqual(t, changes, 2, "each gateway may request another once, before it learns that the other has none either")
 	f.cutOff(both[1], false)
 	f.more(20, asked, askedToo)
 	f.cutOff(both[0], false)
@@ -430,7 +430,7 @@ func TestAnOwnerWithoutExecutors(t *testing.T) {
 	f.settled(both[1])
 }
 
-// decides waits until a dispatcher has made a batch, while a load asks.
+// decides waits, under load, until a dispatcher has made a batch.
 func (f *fleet) decides(d *decider) {
 	for end := time.Now().Add(time.Minute); len(batchesOf(f.t, d)) == 0; time.Sleep(time.Millisecond) {
 		require.True(f.t, time.Now().Before(end), "it decides nothing")
@@ -448,7 +448,7 @@ func TestAGatewayIsLost(t *testing.T) {
 	d.Own("p", 1)
 	stop := make(chan struct{})
 	asked, wrong := f.load(0, 8, stop)
-	askedToo, _ := f.load(1, 8, stop) // what it asks is lost with its gateway
+	askedToo, _ := f.load(1, 8, stop) // its requests are lost with its gateway
 	f.more(20, asked, askedToo)
 	f.lose(1)
 	f.more(50, asked)

@@ -26,7 +26,7 @@ import (
 // application of the function, which has an objective of its own.
 type function struct {
 	deployment functions.Deployment
-	inputs     []pipelines.Port // empty where nobody knows
+	inputs     []pipelines.Port // empty where undeclared
 	outputs    []pipelines.Port
 	apps       []*application // by class
 	executors  []*executor    // by group
@@ -40,7 +40,7 @@ type function struct {
 type application struct {
 	name  string
 	label string // FUNCTION/APPLICATION
-	class int32  // that policy grouped knows it by
+	class int32  // its index in policy grouped
 	group int    // of the plan
 	stage string // name of the group
 	slo   time.Duration
@@ -214,7 +214,7 @@ func (g *Gateway) newFunctionRequest(gr *Graph, a *application, inputs []wire.Te
 	return r
 }
 
-// checkUndeclared checks inputs of which nobody knows what they should be.
+// checkUndeclared checks the inputs of a function that declares none.
 func checkUndeclared(given []wire.NamedTensor) *wire.Error {
 	if len(given) == 0 {
 		return wire.Errorf(wire.CodeInvalid, "", "the request has no inputs")
@@ -277,8 +277,7 @@ func (g *Gateway) caller(f *function, group int, name string, t *serverless.Targ
 	return e
 }
 
-// callers are the executors of a function as the dispatcher knows them; of a nil
-// function none.
+// callers are the function's executors as registered at the dispatcher; none of a nil function.
 func (f *function) callers() (all []*dispatcher.Executor) {
 	if f != nil {
 		for _, e := range f.executors {

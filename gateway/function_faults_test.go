@@ -169,7 +169,7 @@ func TestUnreachableProvider(t *testing.T) {
 		defer g.Close()
 		d := deploy(t, 1, patient)
 		require.ErrorContains(t, g.Prepare(t.Context(), d), "cannot be reached")
-		require.NoError(t, g.Install(t.Context(), d), "what served goes on when a gateway starts anew")
+		require.NoError(t, g.Install(t.Context(), d), "what was served goes on when a gateway restarts")
 		_, err := g.Infer(t.Context(), askOf("calm", 1, 2))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		m, err := g.Metadata(t.Context(), "net")
@@ -345,7 +345,7 @@ func TestWrongRequests(t *testing.T) {
 			_, err := g.Infer(t.Context(), q)
 			assert.ErrorContains(t, err, want)
 		}
-		assert.Len(t, told, 2, "observers are not told of names that callers invent")
+		assert.Len(t, told, 2, "names that callers invent do not reach observers")
 		assert.Equal(t, int64(2), g.Totals("net")[Invalid])
 		m := measured(g)
 		assert.Zero(t, m.Applications[1].Requests, "they are no load")
@@ -363,8 +363,8 @@ func TestWrongRequests(t *testing.T) {
 	})
 }
 
-// TestRequestsThatDoNotFitTogether go in calls of their own where nobody knows
-// what the function takes.
+// TestRequestsThatDoNotFitTogether go in calls of their own where the function declares no
+// inputs.
 func TestRequestsThatDoNotFitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := fake(good)

@@ -28,9 +28,9 @@ import (
 const figuresVariable = "HARPAGON_FUNCTIONS_SERVED"
 
 // TestServedFigures serves the example: what requests cost and how many miss their
-// objective, by the plan, by the simulator and as served. On a clock of its own,
-// serving is what the simulator says: the table of docs/results/functions.md. With the
-// variable it is measured on the clock and network of this machine instead:
+// objective, by the plan, by the simulator and as served. On a virtual clock, serving equals
+// the simulation: the table of docs/results/functions.md. With the variable it is measured on
+// the clock and network of this machine instead:
 //
 //	HARPAGON_FUNCTIONS_SERVED=60s go test ./gateway -run ServedFigures -v -timeout 20m
 func TestServedFigures(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// TestProviderBillsOtherwise: a provider that charges by the second where 100 ms are
-// declared is told of, and one that keeps its word is not.
+// TestProviderBillsOtherwise: a provider that charges by the second where 100 ms are declared
+// is reported, and one that bills as declared is not.
 func TestProviderBillsOtherwise(t *testing.T) {
 	for name, billing := range map[string]time.Duration{"as declared": 100 * time.Millisecond, "by the second": time.Second} {
 		t.Run(name, func(t *testing.T) {

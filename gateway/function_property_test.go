@@ -154,7 +154,7 @@ func play(t *testing.T, p *script, visits []visit, limit int, change time.Durati
 	}
 	_ = g.Close()
 	if sum != int64(len(visits)) || ended != len(visits) {
-		note("%d requests, %d outcomes, %d of them told", len(visits), sum, ended)
+		note("%d requests, %d outcomes, %d of them observed", len(visits), sum, ended)
 	}
 	if p.most > limit {
 		note("%d calls at once where %d may run", p.most, limit)
@@ -172,7 +172,7 @@ func checkEnd(d functions.Deployment, a pipelines.Application, v visit, limit in
 	case err != nil:
 		return ""
 	case r.Elapsed != took:
-		return fmt.Sprintf("took %v and says %v", took, r.Elapsed)
+		return fmt.Sprintf("took %v and reports %v", took, r.Elapsed)
 	case v.leaves > 0 && took > v.leaves:
 		return "answered after its caller had gone"
 	}

@@ -60,8 +60,8 @@ func claims(hello attach.Hello, raw []byte) (all []*attach.Message) {
 	return all
 }
 
-// FuzzAttach has an executor of a service say anything beside one that does its work: every
-// request ends once, with its answer or a typed error, and nothing is left of any.
+// FuzzAttach has an executor send arbitrary messages beside one that works: every request ends
+// once, with its answer or a typed error, and leaves no state behind.
 func FuzzAttach(f *testing.F) {
 	f.Add([]byte{0, 1, 1, 0, 0, 1, 1, 0, 0, 2, 2, 3})
 	f.Add([]byte{3, 1, 0, 9, 0, 1, 1, 1, 4, 0, 0, 0, 0, 3, 65, 2, 6, 0, 0, 0})

@@ -75,8 +75,8 @@ type deployed struct {
 	function *function // nil where executors of this fleet serve
 }
 
-// cluster is one that the gateway serves: pipelines that requests name, and parts with
-// a station each, which dispatchers know as services.
+// cluster is one that the gateway serves: pipelines that requests name, and parts with a
+// station each, which are services to dispatchers.
 type cluster struct {
 	deployment placement.Deployment
 	members    []*pipeline
@@ -141,8 +141,8 @@ func (g *Gateway) Services() []string {
 	return all
 }
 
-// ObservedNames are the names by which observers are told of what is served, with the modules, those
-// tried and those of requests under way among them.
+// ObservedNames maps each name that observers receive to its modules, canaries and deployments with
+// requests under way included.
 func (g *Gateway) ObservedNames() map[string][]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -333,11 +333,11 @@ type Options struct {
 	Dispatched bool
 	Bytes      *Bytes // bounds what modules make of requests, and keep of streams; nil bounds nothing
 
-	// StateKey is a secret that gateways share. Under it state of streams is sealed that callers take from one
-	// to another. Without one everybody knows it, which is for callers who are trusted.
+	// StateKey is a secret that gateways share. It seals the state of streams that callers carry from one to
+	// another. Without one the key is public, which suits trusted callers only.
 	StateKey []byte
 
-	// Observer is told what happens.
+	// Observer receives what happens.
 	Observer Observer
 
 	functionSpan   time.Duration

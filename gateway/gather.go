@@ -15,7 +15,7 @@ import (
 // collect is the value of a node's port with respect to a frame: as it is when
 // the frame is of the node's scope, otherwise the rows of all its items below
 // the frame, in order, stacked along a new first axis. It is for an input of the node to, or
-// for who asked where that is nil.
+// for the caller where that is nil.
 func (r *Request) collect(n *Node, port int, frame int32, to *Node, input string) (wire.Tensor, *wire.Error) {
 	at := flow.Item{Node: n.index, Frame: frame}
 	if r.flow.Scope(frame) == n.Scope {
@@ -47,8 +47,8 @@ func stack(n *Node, port int, rows []wire.Tensor) (wire.Tensor, *wire.Error) {
 }
 
 // noRows is a gathered tensor without items. Its row comes from the signature of the module
-// that makes it, and from that which takes it where the former says nothing; a dimension that
-// varies for both is 0.
+// that makes it, and from that of the module that takes it where the former has none; a
+// dimension that varies for both is 0.
 func noRows(n *Node, port int, to *Node, input string) wire.Tensor {
 	t := wire.Tensor{Datatype: wire.FP32, Shape: []int64{0}}
 	var made, taken *pipelines.Port
@@ -297,9 +297,9 @@ func (r *Route) inputs(bound []wire.Tensor) []wire.Tensor {
 	return pick(bound, r.in)
 }
 
-// outputs are those of the node in an answer. An executor may be another project's, so what
-// it says is not taken for granted: as many outputs as it promised, each with as much data
-// as its shape says.
+// outputs are those of the node in an answer. An executor may be another project's, so its
+// answer is checked: as many outputs as its signature has, each with as much data as its shape
+// needs.
 func (r *Route) outputs(made []wire.Tensor) ([]wire.Tensor, *wire.Error) {
 	switch {
 	case r.Err != nil:
@@ -352,7 +352,7 @@ func loopsOf(n *Node, s *pipelines.Signature) (all []loop, err *wire.Error) {
 	case n.state && len(all) == 0:
 		err = wire.Errorf(wire.CodeInternal, n.Name, "its executor keeps no state")
 	case !n.state && len(all) > 0:
-		err = wire.Errorf(wire.CodeInternal, n.Name, "its executor keeps state, and the module does not say so; set state = true")
+		err = wire.Errorf(wire.CodeInternal, n.Name, "its executor keeps state, and the module does not declare that; set state = true")
 	}
 	return all, err
 }

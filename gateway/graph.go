@@ -42,7 +42,7 @@ type Graph struct {
 
 	queue    Queue
 	gateway  dispatcher.Gateway
-	exceeded func(ExceedInfo) // nil where nobody is to be told
+	exceeded func(ExceedInfo) // nil where nobody observes it
 }
 
 // Module is what stays of a module for as long as it is the same, from one

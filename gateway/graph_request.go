@@ -26,7 +26,7 @@ type Request struct {
 	// Refused means that a dispatcher elsewhere has not admitted it; see LockUnlessOver.
 	Refused bool
 
-	// splits counts what its items are split into; nil where nobody wants to know.
+	// splits counts what its items are split into; nil where nobody counts.
 	splits *dispatcher.ServiceStats
 
 	// Share is its place among the requests of all callers; under a lock of the gateway's.
@@ -63,7 +63,7 @@ const few = 4
 // cheaper to hold than to count.
 const free = 4 << 10
 
-// tally is what the stages need to know of a node.
+// tally is what the stages need of a node.
 type tally struct {
 	items int
 	last  *Item // that ended last

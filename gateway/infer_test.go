@@ -76,7 +76,7 @@ func TestFanOutAndGather(t *testing.T) {
 }
 
 // TestMoreThanDeclared splits a request into more items than declared at most: it is answered,
-// and told.
+// and observers are notified.
 func TestMoreThanDeclared(t *testing.T) {
 	p := fanning(long)
 	p.Modules[1].Fanout, p.Modules[1].Most = 1.8, 3
@@ -143,7 +143,7 @@ func TestInvalidRequests(t *testing.T) {
 	require.Equal(t, []int64{1, 2}, resp.Outputs[0].Shape, "a batch of one has an answer of one")
 	m := g.Measures("p")
 	require.Equal(t, []int64{1, 1, 0}, []int64{m.Arrived, m.Completed, m.Refused}, "wrong requests are no load")
-	require.Equal(t, []float64{11, 1}, []float64{float64(m.Invalid), m.Attainment}, "and say nothing of the service")
+	require.Equal(t, []float64{11, 1}, []float64{float64(m.Invalid), m.Attainment}, "and do not count against the service")
 }
 
 func TestMetadata(t *testing.T) {

@@ -42,8 +42,7 @@ type HeldBytes struct {
 // see Assign. Release it in the end.
 func (b *Bytes) Begin(pipeline string) HeldBytes { return HeldBytes{of: b, pipeline: pipeline} }
 
-// Grow takes n bytes more, or says that they are too many; then it holds what it
-// held.
+// Grow takes n bytes more, or returns that they are too many and holds what it held.
 func (h *HeldBytes) Grow(n int64) error {
 	b := h.of
 	if b == nil || n <= 0 {
@@ -66,7 +65,7 @@ func (h *HeldBytes) Grow(n int64) error {
 	return nil
 }
 
-// Assign says to which pipeline a request goes, if there is room for it there.
+// Assign counts the request to a pipeline, if there is room for it there.
 func (h *HeldBytes) Assign(pipeline string) error {
 	n := h.bytes
 	if h.of == nil || h.of.limits.PerPipeline <= 0 {
@@ -78,8 +77,8 @@ func (h *HeldBytes) Assign(pipeline string) error {
 	return h.Grow(n)
 }
 
-// Move gives n bytes at most to another request, which nobody else can take meanwhile, and says
-// how many. Neither has a pipeline yet.
+// Move gives at most n bytes to another request, atomically, and returns how many. Neither has
+// a pipeline yet.
 func (h *HeldBytes) Move(n int64, to *HeldBytes) int64 {
 	n = max(min(n, h.bytes), 0)
 	h.bytes, to.bytes = h.bytes-n, to.bytes+n

@@ -36,7 +36,7 @@ func (g *Gateway) Prepare(ctx context.Context, d placement.Deployment) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("gateway: %s %q generation %d still waits for executors %s, which have not attached in time; harpagon status and the logs of their workers say how they are: %w",
+			return fmt.Errorf("gateway: %s %q generation %d still waits for executors %s, which have not attached in time; see harpagon status and the logs of their workers: %w",
 				d.Kind(), d.Pipeline.Name, d.Generation, strings.Join(missing, ", "), context.Cause(ctx))
 		}
 	}

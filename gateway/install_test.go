@@ -55,7 +55,7 @@ func load(g *Gateway, clients int, ask func(n int64) (*wire.InferRequest, func(*
 	}
 }
 
-// askFanning asks the fanning pipeline and checks the sums.
+// askFanning is a request to the fanning pipeline and the check of its sums.
 func askFanning(n int64) (*wire.InferRequest, func(*wire.InferResponse) error) {
 	k, v := n%4, float32(n%1000)
 	return &wire.InferRequest{Pipeline: "p", Inputs: vector(float32(k), v)}, func(r *wire.InferResponse) error {
@@ -146,8 +146,8 @@ func TestInstallUnderLoadLosesNothing(t *testing.T) {
 	stop(g, workers)
 }
 
-// TestARequestMayHaveFoundWhatIsRemoved before it is: it is answered as one that comes later,
-// and tells nobody of the generation that is forgotten.
+// TestARequestMayHaveFoundWhatIsRemoved before it is: it is answered like a later one, and the
+// removed generation reaches no observer.
 func TestARequestMayHaveFoundWhatIsRemoved(t *testing.T) {
 	specs := map[string]spec{"m": {kind: addOne}}
 	g, workers := serve(t, Options{}, deployment(single(long), 1, specs), specs)
@@ -358,7 +358,7 @@ func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	require.Error(t, g.Install(ctx, of(7, 6)))
 	require.Error(t, g.Install(ctx, of(7, 9)))
 	serves(0, 0)
-	require.NoError(t, g.Install(ctx, of(12, 1)), "generations begin anew")
+	require.NoError(t, g.Install(ctx, of(12, 1)), "generations begin again")
 	require.ErrorContains(t, g.Install(ctx, of(7, 9)), "generation 9, of before it was deleted, is older")
 	serves(12, 1)
 	require.NoError(t, g.Install(ctx, of(12, 2)))

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// mortal is an engine that doubles a number and says in which process, within a
-// millisecond. What it is asked for may be its death or an error.
+// mortal is an engine that doubles a number and returns its process ID, within a millisecond.
+// An input may also make it die (askDeath) or fail (askError).
 type mortal struct{}
 
 const (
@@ -205,7 +205,7 @@ func TestEnginesAreKilled(t *testing.T) {
 			over.Store(true)
 			group.Wait()
 			_, reloads := w.batches()
-			t.Logf("%d kills, %d loads anew, %d batches, %d requests: %d answered, %d failed", killed, reloads, total(w), asked.Load(), answered.Load(), unavailable.Load())
+			t.Logf("%d kills, %d reloads, %d batches, %d requests: %d answered, %d failed", killed, reloads, total(w), asked.Load(), answered.Load(), unavailable.Load())
 			require.Equal(t, asked.Load(), answered.Load()+unavailable.Load())
 			require.Equal(t, asked.Load(), w.begun.Load())
 			require.Equal(t, asked.Load(), w.ended.Load())

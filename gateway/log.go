@@ -65,8 +65,8 @@ func (l *Logger) Observer() Observer {
 	}
 }
 
-// levels of outcomes: what is the system's doing is an error, what load does a warning,
-// what callers do is told.
+// levels of outcomes: an error where the system is at fault, a warning where load is, info
+// where callers are.
 var levels = map[Outcome]slog.Level{
 	Late: slog.LevelWarn, Dropped: slog.LevelWarn, Refused: slog.LevelWarn,
 	Failed: slog.LevelError, Cancelled: slog.LevelInfo, Invalid: slog.LevelInfo,

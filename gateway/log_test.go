@@ -40,7 +40,7 @@ func TestFailuresAreWritten(t *testing.T) {
 	}
 }
 
-// A flood is two records in each LogEvery, and none of it is lost: what the records say adds up.
+// A flood is two records in each LogEvery, and none of it is lost: the records' counts add up.
 func TestFloodAddsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
@@ -94,6 +94,6 @@ func TestWhatServesIsWritten(t *testing.T) {
 	require.Equal(t, "generation installed", got[0]["msg"])
 	require.Equal(t, "executor lost", got[1]["msg"])
 	require.Equal(t, "reset by peer", got[1]["error"])
-	require.Nil(t, gateway.NewLog(nil).Observer().RequestEnd, "costs nothing where nobody asks")
+	require.Nil(t, gateway.NewLog(nil).Observer().RequestEnd, "costs nothing without a logger")
 	gateway.NewLog(nil).Close()
 }

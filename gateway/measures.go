@@ -45,7 +45,7 @@ func (g *Gateway) Measures(name string) autoscale.Measures {
 	if streams, ok := g.Streams(name); ok {
 		m.Streams = &streams
 	}
-	g.failures.tell(now, name, m.Modules)
+	g.failures.report(now, name, m.Modules)
 	if c := p.canary.Load(); c != nil {
 		m.Canary = c.seen(p)
 		m.Tried = g.queue.Measure(c.to.current.Load().Generation)
@@ -93,8 +93,8 @@ func (g *Gateway) Counts(name string) (all size.Counts) {
 	return all
 }
 
-// Recording is what the dispatcher of all modules that are served now has lately been
-// told and decided, for harpagon replay.
+// Recording holds the latest events and decisions of the dispatchers of all modules that are
+// served now, for harpagon replay.
 func (g *Gateway) Recording() recording.Recording {
 	return recording.Recording{
 		Head:     recording.Head{Program: "harpagon gateway", Written: time.Now(), Epoch: g.epoch},
@@ -138,8 +138,8 @@ type PipelineStatistics struct {
 	Executed   int64              // batches that were computed
 }
 
-// StatisticsCollector adds up what happens in a gateway, for those who ask by the
-// protocol's statistics extension. Make it with NewStatistics.
+// StatisticsCollector adds up what happens in a gateway, for the protocol's statistics
+// extension. Make it with NewStatistics.
 type StatisticsCollector struct {
 	mu        sync.Mutex
 	pipelines map[string]*counts
@@ -155,7 +155,7 @@ func NewStatistics() *StatisticsCollector {
 	return &StatisticsCollector{pipelines: make(map[string]*counts)}
 }
 
-// Observer is to be told what happens; see gateway.Tee.
+// Observer feeds the collector; see gateway.Tee.
 func (c *StatisticsCollector) Observer() Observer {
 	return Observer{RequestEnd: c.request, BatchEnd: c.batch}
 }

@@ -91,8 +91,8 @@ func TestNestedFanOutEqualsPlainLoops(t *testing.T) {
 	})
 }
 
-// TestFixedRows splits what always has three rows, for a module that says what it takes and for
-// one that does not.
+// TestFixedRows splits what always has three rows, for a module that declares its inputs and
+// for one that does not.
 func TestFixedRows(t *testing.T) {
 	p := single(long)
 	p.Inputs = []pipelines.Port{port("x", "FP32", 3, 2)}

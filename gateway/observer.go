@@ -8,9 +8,9 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Observer is told what happens in a Gateway. Any callback may be nil. They
-// run on the request path and from many goroutines at once: they must return
-// without blocking and must not call the Gateway.
+// Observer receives the events of a Gateway. Any callback may be nil. They run on the request
+// path and from many goroutines at once: they must return without blocking and must not call
+// the Gateway.
 type Observer struct {
 	RequestBegin func(RequestInfo)  // accepted
 	RequestEnd   func(RequestInfo)  // exactly once for every RequestBegin, and for every refusal
@@ -18,7 +18,7 @@ type Observer struct {
 	BatchEnd     func(BatchInfo)    // answered, or lost with its executor
 	Dropped      func(DropInfo)     // a module's policy gave an item up
 	Exceeded     func(ExceedInfo)   // a module got more items of one than declared at most
-	Attached     func(ExecutorInfo) // an executor said Hello
+	Attached     func(ExecutorInfo) // an executor sent Hello
 	Detached     func(ExecutorInfo)
 	Installed    func(InstallInfo)
 	CallEnd      func(CallInfo)  // a function was called, or could not be
@@ -113,7 +113,7 @@ type ExceedInfo struct {
 	Items, Most int
 }
 
-// Tee makes one observer of several; each is told in turn.
+// Tee makes one observer of several, which are called in turn.
 func Tee(all ...Observer) Observer {
 	return Observer{
 		RequestBegin: each(all, func(o Observer) func(RequestInfo) { return o.RequestBegin }),

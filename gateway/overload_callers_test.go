@@ -35,7 +35,7 @@ import (
 	pb "github.com/harpagon/harpagon/wire/oip/oipgrpc/inferencepb"
 )
 
-// caller asks over a protocol, and reports what became of the request.
+// caller sends a request over a protocol, and reports what became of it.
 type caller func(context.Context, *wire.InferRequest) became
 
 // became is what a caller hears of a request.
@@ -170,7 +170,7 @@ func offer(ask caller, rate float64, span time.Duration, body []wire.NamedTensor
 }
 
 // emulatedPair is a gateway that serves pipeline "p", two modules in a row of a vector, on
-// emulated engines with a device each; batches of four, which take as long as took says.
+// emulated engines with a device each; batches of four, which take took(size).
 func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Duration, rate float64, took func(batch int) time.Duration) (*gateway.Gateway, func()) {
 	const planned, window = 20 * time.Millisecond, 40 * time.Millisecond
 	port := func(name string) []pipelines.Port {
@@ -226,8 +226,8 @@ func emulatedPair(ctx context.Context, t *testing.T, elements int64, slo time.Du
 
 // TestOverloadOfCallers: what can serve 100 requests/s is offered 0.9, 1, 3 and 10 times as
 // many over HTTP and gRPC, and then 0.9 times. Goodput stays at nine tenths of its peak or
-// more; every request that is not answered in time is refused when it comes, or given up by
-// its deadline, and both say so; of what is taken in hardly any is given up, and that before
+// more; every request that is not answered in time is refused when it comes, or given up by its
+// deadline, with the error for it; of what is taken in hardly any is given up, and that before
 // devices have worked for it in vain, or goodput would show; requests hold no more bytes than
 // they may; and five seconds after the overload all are in time again. Batches take twice as
 // long as profiled.

@@ -92,7 +92,7 @@ func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 func TestRefusesWithoutReadingWhereNoTimeIsLeft(t *testing.T) {
 	bubble(t, Options{}, time.Second, spec{kind: addOne, batch: 1, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
 		require.Nil(t, g.RejectEarly(t.Context(), "p", time.Time{}), "nothing is under way")
-		require.Nil(t, g.RejectEarly(t.Context(), "q", time.Time{}), "Infer says that it is not served")
+		require.Nil(t, g.RejectEarly(t.Context(), "q", time.Time{}), "Infer returns that it is not served")
 		require.Nil(t, g.RejectEarly(t.Context(), "p", time.Now().Add(-900*ms)))
 		late := g.RejectEarly(t.Context(), "p", time.Now().Add(-time.Second))
 		require.ErrorIs(t, late, wire.ErrOverloaded, "it has waited to be read for all its time")
@@ -123,8 +123,8 @@ func TestTimeRunsFromWhenARequestCame(t *testing.T) {
 	})
 }
 
-// TestACallersOwnTimeoutIsNotTheMachines: where the caller gave a request less time than
-// the objective, and that was over when it was read, it is told so.
+// TestACallersOwnTimeoutIsNotTheMachines: where the caller gave a request less time than the
+// objective, and that was over when it was read, the error names the caller's timeout.
 func TestACallersOwnTimeoutIsNotTheMachines(t *testing.T) {
 	for name, c := range map[string]struct {
 		slo, before, timeout time.Duration // timeout from when the request came, before it is read; 0 for none

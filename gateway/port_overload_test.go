@@ -40,10 +40,10 @@ func TestCrowdedGateway(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// BenchmarkGoodput has a gateway with one processor, whose devices take no time, asked over HTTP
-// for as many small requests as it can answer, and for 2, 5 and 10 times as many: answers in
-// time for each second of the gateway's processor time. TestOverloadOfCallers holds the same in
-// virtual time; this needs a machine whose processors are not all taken by others.
+// BenchmarkGoodput sends a gateway with one processor, whose devices take no time, as many small
+// requests over HTTP as it can answer, then 2, 5 and 10 times as many, and reports answers in
+// time per second of the gateway's processor time. TestOverloadOfCallers checks the same in
+// virtual time; this needs a machine with idle processors.
 func BenchmarkGoodput(b *testing.B) {
 	at, spent := crowded(b)
 	text := fmt.Appendf(nil, `{"inputs":[{"name":"x","shape":[%d],"datatype":"FP32","data":[0.125%s]}]}`, crowdedElements, strings.Repeat(",0.125", crowdedElements-1))
@@ -54,7 +54,7 @@ func BenchmarkGoodput(b *testing.B) {
 		got := ask(b, at, text, most, rate, span)
 		used := spent() - begin
 		goodput = got.good * span.Seconds() / used
-		b.Logf("%d callers, %.0f/s offered: %.0f/s came, %.0f/s in time, %.0f/s told otherwise; %.1f s of processor, %.0f in time for each", most, rate, got.sent, got.good, got.other, used, goodput)
+		b.Logf("%d callers, %.0f/s offered: %.0f/s came, %.0f/s in time, %.0f/s refused or failed; %.1f s of processor, %.0f in time for each", most, rate, got.sent, got.good, got.other, used, goodput)
 		b.ReportMetric(goodput, name)
 		return goodput
 	}
@@ -93,7 +93,7 @@ func apart(t testing.TB, test, env string) (at string, spent func() float64) {
 	spent = func() float64 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", own.Process.Pid))
 		if err != nil {
-			t.Skip("the system does not tell what a process has spent: ", err)
+			t.Skip("the system does not report a process's processor time: ", err)
 		}
 		var user, system float64
 		_, err = fmt.Sscan(strings.Join(strings.Fields(string(stat))[13:15], " "), &user, &system)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAPoolStartsOnWhatItLearns serves a pool of which nothing was measured. The first queries
-// tell what the kinds take; the dispatcher uses it at once, and half a minute later the pool is
+// measure the kinds; the dispatcher uses it at once, and half a minute later the pool is
 // planned with it. No query is lost, and from then on 99 % are in time.
 func TestAPoolStartsOnWhatItLearns(t *testing.T) {
 	p := ranking()

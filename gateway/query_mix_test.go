@@ -81,13 +81,13 @@ func servePlan(t *testing.T, d placement.Deployment) *fleetOfPool {
 	return f
 }
 
-// asked is a query: when it came, and whether it was answered in time.
+// asked is a query: when it arrived, and whether it was answered in time.
 type asked struct {
 	at     time.Time
 	inTime bool
 }
 
-// queries asks for sizes of a mix at random instants, and keeps how each query ended.
+// queries sends sizes of a mix at random instants, and keeps how each query ended.
 type queries struct {
 	t    *testing.T
 	g    *Gateway
@@ -138,8 +138,9 @@ func (l *queries) attainment(from, to time.Time) float64 {
 }
 
 // TestAPoolKeepsWhatItsPlanPromises serves a pool for five minutes at the goodput that was
-// planned, by queries other than those that it was planned with, and with a way to the instances
-// that the plan knows of. What is in time differs from the promised 99 % by chance only.
+// planned, by queries other than those that it was planned with, and with a network delay to the
+// instances that the plan accounts for. What is in time differs from the promised 99 % by chance
+// only.
 func TestAPoolKeepsWhatItsPlanPromises(t *testing.T) {
 	p, plan := planPool(t, shortQueries())
 	synctest.Test(t, func(t *testing.T) {
@@ -158,8 +159,8 @@ func TestAPoolKeepsWhatItsPlanPromises(t *testing.T) {
 }
 
 // TestAnotherMixIsServedSoon changes the sizes of queries under load. The gateway's own measures
-// tell; the pool is planned again, new instances take their time to come up, and old ones go one
-// after another: 15 s after the change was noticed 99 % are in time again, and none is lost.
+// show it; the pool is planned again, new instances take their time to come up, and old ones go
+// one after another: 15 s after the change was noticed 99 % are in time again, and none is lost.
 func TestAnotherMixIsServedSoon(t *testing.T) {
 	p, first := planPool(t, shortQueries())
 	_, other := planPool(t, longQueries())

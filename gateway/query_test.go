@@ -150,7 +150,7 @@ func TestLatenciesAreLearnedAndKept(t *testing.T) {
 		for range 20 {
 			ask()
 		}
-		require.LessOrEqual(t, late, 2, "the first queries tell")
+		require.LessOrEqual(t, late, 2, "the first queries measure the instances")
 		before := late
 		require.NoError(t, g.Install(context.Background(), poolDeployment(p, 2, map[string]int{"gpu": 1, "cpu": 1})))
 		for range 5 {

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// recorded is for every gateway of a test: at the end, all that its stations were told is decided
-// again. Little memory is given, so that most recordings begin in the middle.
+// recorded wraps every gateway of a test: at the end, the recorded events of its stations are
+// decided again. Recordings are short, so that most begin in the middle.
 func recorded(t testing.TB, o Options) *Gateway {
 	if _, benchmark := t.(*testing.B); benchmark {
 		return New(o)

@@ -159,9 +159,9 @@ func turnOf(ctx context.Context) *frameTurn {
 }
 
 // State goes along to another gateway with the caller, since that of a gateway that is killed is gone: a frame that
-// asks for it is answered with what modules keep after it, and one that brings it begins a session with that.
-// It is sealed under a key that gateways share, for its caller, pipeline and stream. So nobody gives a module what
-// none has left, nor what one has left of another stream.
+// requests state is answered with what modules keep after it, and one that carries state begins a session with it.
+// It is sealed under a key that gateways share, for its caller, pipeline and stream, so that it can be neither
+// forged nor used for another stream.
 
 // carried is what a module keeps of a stream, on its way.
 type carried struct {

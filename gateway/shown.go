@@ -40,8 +40,8 @@ func streamID(name string) string {
 }
 
 // LastFrame is the last frame of a stream, by the ID of its line, that was answered at this gateway since
-// somebody began to look; the zero Frame while there is none. It is kept for as long as it is asked for every ten
-// seconds. Not ok where the pipeline doesn't allow that, or others are looked at.
+// somebody began to look; the zero Frame while there is none. It is kept as long as it is read every ten seconds.
+// Not ok where the pipeline doesn't allow that, or others are looked at.
 func (g *Gateway) LastFrame(pipeline, stream string) (overlay.Frame, bool) {
 	p := g.pipeline(pipeline)
 	if p == nil || !p.current.Load().Deployment.Pipeline.Overlay.Console {

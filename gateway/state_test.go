@@ -189,7 +189,7 @@ func TestAStreamGoesOnUnderTheNameOfOneThatEnded(t *testing.T) {
 	})
 }
 
-// State goes to another gateway with the caller who asks for it: sealed, for its own stream alone, and fresh where
+// State goes to another gateway with the caller who requests it: sealed, for its own stream alone, and fresh where
 // it is nobody's.
 func TestStateGoesAlongWithItsCaller(t *testing.T) {
 	of := keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3})

@@ -79,8 +79,7 @@ func contested(t *testing.T, slo, span time.Duration, senders ...sender) (rates 
 	return rates
 }
 
-// A tenant that floods takes nothing of what another asks for below its share, however
-// it floods.
+// A tenant that floods takes nothing of what another sends within its share.
 func TestAFloodTakesNothingOfAnothersShare(t *testing.T) {
 	const slo, span = 400 * ms, 20 * time.Second
 	quiet := sender{tenant: &wire.Tenant{Name: "quiet"}, rate: 70}
@@ -106,7 +105,7 @@ func TestWithoutTokensFirstComeFirstServed(t *testing.T) {
 	require.Less(t, got[0], 35.0)
 }
 
-// Tenants that all send more than they can have get what their weights say.
+// Tenants that all send more than they can have are served in proportion to their weights.
 func TestWeightsDivideWhatIsTakenIn(t *testing.T) {
 	const slo, span = 400 * ms, 20 * time.Second
 	got := contested(t, slo, span,

@@ -37,7 +37,7 @@ func ask(ctx context.Context, g *Gateway) (*wire.InferResponse, *wire.Error) {
 	return resp, e
 }
 
-// at asks after a delay and hands over what came.
+// at sends a request after a delay and passes the outcome to then.
 func at(g *Gateway, delay time.Duration, into *sync.WaitGroup, then func(*wire.InferResponse, *wire.Error)) {
 	into.Go(func() {
 		time.Sleep(delay)
@@ -103,7 +103,7 @@ func TestDeadlines(t *testing.T) {
 		for _, e := range dropped {
 			require.Equal(t, wire.CodeOverloaded, e.Code)
 			require.Equal(t, 50*ms, e.Budget)
-			require.Zero(t, e.Elapsed, "it is told at once")
+			require.Zero(t, e.Elapsed, "it is refused at once")
 		}
 		require.Equal(t, 2, w["m/1/0"].batches, "the others never reached the executor")
 		ctx, cancel := context.WithTimeout(context.Background(), 10*ms)

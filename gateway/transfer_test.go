@@ -72,9 +72,9 @@ func (f *far) Close() error {
 	return f.Stream.Close()
 }
 
-// TestASlowHostIsServedAsPlanned: with a host that is far away, a plan that knows nothing
-// of the way breaks its promise, and one that counts on it keeps it for every request. The
-// way itself is measured, for that host.
+// TestASlowHostIsServedAsPlanned: with a host that is far away, a plan without the network
+// delay breaks its promise, and one that includes it keeps it for every request. The delay is
+// measured, for that host.
 func TestASlowHostIsServedAsPlanned(t *testing.T) {
 	const way = 30 * ms
 	blind, seen := overAWay(t, way, 0)

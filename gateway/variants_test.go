@@ -25,7 +25,7 @@ import (
 
 const (
 	loadTime = 2 * time.Second // of a new executor
-	tellTime = 5 * time.Second // between two measures, as gateways tell them
+	tellTime = 5 * time.Second // between two measures, as gateways report them
 )
 
 // degrading keeps a pipeline with variants running on two devices as its workflow does:
@@ -116,7 +116,7 @@ func (s *degrading) start(module *pipelines.Module, slot placement.Slot) *worker
 	return w
 }
 
-// watch looks at what was measured until the test ends, and tells when which variant serves.
+// watch follows the measures until the test ends, and records when which variant serves.
 func (s *degrading) watch(done <-chan struct{}) {
 	begin := time.Now()
 	for {

@@ -32,8 +32,8 @@ import (
 // BenchmarkArrivals has gateways in processes of their own offer requests over loopback
 // TCP, as real frames, so many a write, and measures what the dispatcher's process spends
 // of the processor for each: reading, admission, policy, batches, their ends, and what it
-// writes. Executors say by a pipe that a batch is done, when the gateway says that its
-// time is over.
+// writes. Executors report through a pipe that a batch is done, when its gateway finds its time
+// over.
 //
 //	GOGC=300 go test -run '^$' -bench Arrivals -benchtime 3000000x ./dispatcher/server
 //
@@ -90,7 +90,7 @@ func benchArrivals(b *testing.B, parts, write int) {
 	for range gateways {
 		o := <-ends
 		if o.err != nil {
-			b.Fatalf("a gateway has ended: %v; the dispatcher says: %v", o.err, <-served)
+			b.Fatalf("a gateway has ended: %v; the dispatcher returned: %v", o.err, <-served)
 		}
 		all.Started, all.Dropped, all.Took = all.Started+o.Started, all.Dropped+o.Dropped, max(all.Took, o.Took)
 	}
@@ -126,7 +126,7 @@ type offered struct {
 	err              error
 }
 
-// offer starts a gateway that offers n requests once it is told to run.
+// offer starts a gateway that offers n requests when run is called.
 func offer(b *testing.B, address string, of placement.Deployment, write, n int, rate float64) *offering {
 	c := exec.Command(os.Args[0], "-test.run", "^TestOfferArrivals$", "-arrivals", fmt.Sprint(*arrivalRate))
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %g %d", gatewayEnv, address, write, n, rate, len(of.Cluster.Parts[0].Members)))
@@ -144,8 +144,8 @@ func offer(b *testing.B, address string, of placement.Deployment, write, n int, 
 	return g
 }
 
-// run hears from the gateway which batches are done, and tells the dispatcher as their
-// executors.
+// run reads from the gateway which batches are done, and reports them to the dispatcher as
+// their executors.
 func (g *offering) run(streams map[string]attach.Stream, batches *atomic.Int64) (o offered) {
 	if _, o.err = io.WriteString(g.tell, "go\n"); o.err != nil {
 		return o
@@ -199,7 +199,7 @@ func TestOfferArrivals(t *testing.T) {
 	_, err = in.ReadString('\n')
 	require.NoError(t, err)
 	require.NoError(t, g.run())
-	os.Exit(0) // without what package testing says at last
+	os.Exit(0) // without the summary of package testing
 }
 
 // gatewayProcess offers requests at a rate, and ends batches when their time is over.
@@ -251,8 +251,8 @@ func (g *gatewayProcess) run() error {
 	var over []uint64 // requests
 	for sent := 0; g.Started+g.Dropped < g.n; {
 		now := time.Now()
-		// It is late where the machine cannot offer that much: what has ended must be told
-		// all the same, and a dispatcher refuses more than so many at a time.
+		// It is late where the machine cannot offer that much: what has ended must be reported all
+		// the same, and a dispatcher refuses more than so many at a time.
 		for most := sent + atOnce; sent < min(g.n, most) && !due.After(now) && g.next-uint64(len(g.free)) < mostOpen; sent++ {
 			g.arrive(rng.Uint64N(g.modules))
 			due = due.Add(time.Duration(rng.ExpFloat64() / g.rate * float64(time.Second)))
@@ -265,8 +265,8 @@ func (g *gatewayProcess) run() error {
 			over = append(over, e.items...)
 			_, _ = g.out.WriteString(e.line)
 		}
-		// The executor tells the dispatcher when it tells the gateway, which has its clients
-		// answered before it tells the dispatcher.
+		// The executor reports to dispatcher and gateway at once; the gateway answers its clients
+		// before it reports to the dispatcher.
 		_ = g.out.Flush()
 		for _, r := range over {
 			g.leave(r)
@@ -331,7 +331,7 @@ func (g *gatewayProcess) flush() {
 	g.frames, g.held = g.frames[:0], 0
 }
 
-// listen reads what the dispatcher says.
+// listening reads the dispatcher's messages.
 func listening(c net.Conn, heard chan<- []end) error {
 	read := bufio.NewReaderSize(c, 1<<16)
 	if _, err := read.Discard(9); err != nil {

@@ -45,7 +45,7 @@ func (s *Server) Attach(stream attach.Stream) error {
 		Name: h.Executor, Service: h.Pipeline, Host: h.Host, Device: h.Device, Hardware: h.Hardware, Concurrency: h.Concurrency, Holder: c,
 	}, false)
 	s.controls = append(s.controls, c)
-	c.tellEpoch(s.epochOf(h.Pipeline))
+	c.sendEpoch(s.epochOf(h.Pipeline))
 	s.mu.Unlock()
 	s.dispatcher.Activate(c.executor)
 	err = c.serve()
@@ -88,7 +88,7 @@ func (c *control) handle(m *attach.Message) error {
 		d.Prestart(c.executor, m.Soon.ID, m.Soon.Compute)
 	case m.Ready != nil:
 		d.Ready(c.executor)
-	case m.Owner != nil: // the executor knows a higher epoch, whose dispatcher is gone
+	case m.Owner != nil: // the executor has seen a higher epoch, whose dispatcher is gone
 		go c.server.claimed(c.service, m.Owner.Epoch)
 	case m.Drain != nil:
 		d.Detach(c.executor)
@@ -111,8 +111,8 @@ func (c *control) send(m *attach.Message) {
 	}
 }
 
-// tellEpoch tells the executor by which epoch its service is decided. Server.mu is held.
-func (c *control) tellEpoch(epoch uint64) {
+// sendEpoch sends the executor the epoch by which its service is decided. Server.mu is held.
+func (c *control) sendEpoch(epoch uint64) {
 	if c.executor.SetEpoch(epoch) {
 		c.send(&attach.Message{Owner: &attach.Owner{Epoch: epoch}})
 	}
@@ -124,13 +124,13 @@ func (c *control) dismiss() {
 	c.send(&attach.Message{Drain: &attach.Drain{Reason: "the deployment does not need this executor any more"}})
 }
 
-// skip tells the executor not to wait for a part.
+// skip orders the executor not to wait for a part.
 func (c *control) skip(b *dispatcher.Batch, part int) {
 	p := attach.Part{Epoch: b.Whole.Epoch, Batch: b.ID, Part: part, Parts: b.Parts}
 	c.send(&attach.Message{Skip: &attach.Skip{Part: p}})
 }
 
-// skipPartsOf tells the executor not to wait for parts of a gateway that is gone.
+// skipPartsOf orders the executor not to wait for parts of a gateway that is gone.
 func (c *control) skipPartsOf(p *peer) {
 	for _, b := range c.executor.Running() {
 		for part, g := range b.Gateways() {
@@ -143,14 +143,14 @@ func (c *control) skipPartsOf(p *peer) {
 
 func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) }
 
-// missingFor is how long a module may be without any executor until gateways are told.
-// Executors whose connection was cut come again within it.
+// missingFor is how long a module may be without any executor until gateways are notified.
+// Executors whose connection was cut reattach within it.
 const missingFor = 100 * time.Millisecond
 
-// look looks a little later whether an executor of every module of a service is attached.
-// Gateways are told where a module that this server decides for has none: they may have
-// executors that are cut off from here alone, and then ask another dispatcher to decide.
-// They are told again until there is one. Server.mu is held.
+// look checks a little later whether an executor of every module of a service is attached.
+// Where this server decides for a module that has none, it notifies the gateways, again and
+// again until there is one: they may have executors that are cut off from here only, and then
+// request another dispatcher. Server.mu is held.
 func (s *Server) look(service string) {
 	if s.looking[service] {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// said is what the other side of a connection says, drawn from any bytes: eight make a
-// message of some kind, of small numbers, so that they name what there is, or was.
+// said makes the messages of the other side of a connection from arbitrary bytes: eight make a
+// message of some kind, of small numbers, so that they often name what exists, or existed.
 func said(role queue.Role, raw []byte) (frames []byte) {
 	frames = queue.Append([]byte("hpgq\x05\r\n\r\n"), &queue.Message{Kind: queue.Hello, Role: role, Text: []byte("other")})
 	for ; len(raw) >= 8; raw = raw[8:] {
@@ -43,7 +43,7 @@ func said(role queue.Role, raw []byte) (frames []byte) {
 	return frames
 }
 
-// say writes it and closes the connection; what the other side says is read.
+// say writes frames and closes the connection; what the other side sends is discarded.
 func say(c net.Conn, frames []byte) {
 	go func() {
 		_, _ = c.Write(frames)
@@ -56,8 +56,8 @@ func clockOf(began time.Time) dispatcher.Options {
 	return dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1}
 }
 
-// FuzzServe has a gateway say anything to a dispatcher that has an executor: nothing of it
-// is held once the gateway is gone.
+// FuzzServe has a gateway send arbitrary messages to a dispatcher that has an executor: nothing
+// of it is held once the gateway is gone.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte{2, 1, 0, 0, 0, 0, 0, 0, 5, 1, 0, 0, 0, 0, 0, 0, 6, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{2, 1, 0, 0, 0, 0, 0, 0, 5, 1, 0, 0, 0, 0, 1, 64, 5, 1, 1, 0, 0, 0, 0, 16, 3, 1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 1, 0})
@@ -82,8 +82,8 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// FuzzFollow has a dispatcher say anything to a gateway that has items: each is given up
-// once at most.
+// FuzzFollow has a dispatcher send arbitrary messages to a gateway that has items: each is
+// given up once at most.
 func FuzzFollow(f *testing.F) {
 	f.Add([]byte{10, 1, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 1, 0, 0, 0, 12, 1, 0, 0, 1, 0, 0, 0})
 	f.Add([]byte{10, 3, 0, 0, 0, 0, 0, 0, 18, 1, 0, 0, 1, 0, 1, 0, 11, 0, 0, 0, 0, 0, 0, 0, 13, 0, 0, 0, 1, 0, 1, 1})

@@ -107,9 +107,9 @@ func TestNumbersOfModulesAreGivenBack(t *testing.T) {
 	})
 }
 
-// TestALateWordNamesNoOtherModule has a dispatcher say of an item what it says late, when
-// its module is gone and another has its place, with an item of the same number: neither
-// end takes it for that one.
+// TestALateWordNamesNoOtherModule has a dispatcher's message about an item arrive when its
+// module is gone and another has its place, with an item of the same number: neither end takes
+// it for that one.
 func TestALateWordNamesNoOtherModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, h := follower(time.Now()), &holder{}
@@ -128,7 +128,7 @@ func TestALateWordNamesNoOtherModule(t *testing.T) {
 		}
 		say(told[0], queue.Start)
 		say(told[0], queue.Drop)
-		require.Empty(t, h.dropped, "it was said of another")
+		require.Empty(t, h.dropped, "it was about another")
 		say(told[1], queue.Drop)
 		require.Equal(t, []*dispatcher.Item{it}, h.dropped)
 		_ = owner.near.Close()

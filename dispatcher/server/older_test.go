@@ -15,7 +15,8 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// owning is a dispatcher elsewhere that the gateway obeys by an epoch; it notes what it is told.
+// owning is a dispatcher elsewhere that the gateway obeys by an epoch; it records what it
+// receives.
 type owning struct {
 	near, far net.Conn
 	told      []queue.Message
@@ -50,8 +51,8 @@ func (o *owning) of(kind queue.Kind) (all []queue.Message) {
 	return all
 }
 
-// TestAnOlderGenerationFollowsItsNewOwner has the owner of a service go while an item of a
-// generation waits whose module the next one does not have: the next owner is told of it.
+// TestAnOlderGenerationFollowsItsNewOwner has the owner of a service go while an item waits
+// whose module the next generation does not have: the next owner receives it.
 func TestAnOlderGenerationFollowsItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, h := follower(time.Now()), &holder{}

@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// peerRequest is a request as a gateway elsewhere has told of it. It is as large as whole
-// lines of the processor's cache, so that as few of them as can be are waited for.
+// peerRequest is a request that a gateway elsewhere has sent. Its size is a multiple of a cache
+// line, so that it spans as few lines as possible.
 type peerRequest struct {
 	dispatcher.Request
 	refused bool
@@ -38,14 +38,13 @@ const (
 	// end has come before that.
 	mostEnding = 1 << 10
 
-	// together is how many arrivals, or ends, at most are handled together that came one
-	// behind the other. Nothing has used most of what they need for long: asking for the
-	// memory of all before any of it is needed has the processor wait once, instead of once
-	// for each.
+	// together is how many successive arrivals, or ends, are handled together at most. Most of the
+	// memory that they need is not in cache: touching all of it before any is needed has the
+	// processor wait once, instead of once for each.
 	together = 32
 )
 
-// coming is an item that the gateway has told of.
+// coming is an item that the gateway has sent.
 type coming struct {
 	generation, request, station, item, node, size uint64
 
@@ -70,8 +69,8 @@ func (p *peer) arriveAll() error {
 		}
 		at := &p.items[queue.Place(it.ref.Station)][uint32(it.ref.Item)]
 		if before := *at; before != nil {
-			// While another owned the service the gateway has told that one alone what became of
-			// it; or it tells the same item again.
+			// While another owned the service the gateway reported its end to that one only; or it sends
+			// the same item again.
 			p.server.dispatcher.ArriveAll(p.now, items)
 			items = items[:0]
 			p.server.dispatcher.Cancel(&before.Item)
@@ -83,8 +82,8 @@ func (p *peer) arriveAll() error {
 	return nil
 }
 
-// near asks for the memory of those that come, and returns how much of it is used, so that
-// the compiler leaves nothing out.
+// near touches the memory of those that come, and returns how much of it is used, so that the
+// compiler removes nothing.
 func (p *peer) near(all []coming) (used int) {
 	for i := range all {
 		c := &all[i]
@@ -162,7 +161,7 @@ func (p *peer) request(c *coming, g *dispatcher.Generation) (r *peerRequest, fre
 	return r, true
 }
 
-// item that the gateway has there; nil where it was not told of.
+// item that the gateway has there; nil where it was not sent.
 func (p *peer) item(ref queue.Ref) *peerItem {
 	place, slot := queue.Place(ref.Station), uint64(uint32(ref.Item))
 	if place >= uint64(len(p.items)) || slot >= uint64(len(p.items[place])) {
@@ -174,7 +173,7 @@ func (p *peer) item(ref queue.Ref) *peerItem {
 	return nil
 }
 
-// leaving is a request that its gateway has told the end of.
+// leaving is a request whose end its gateway has reported.
 type leaving struct {
 	number uint64
 	how    admission.End

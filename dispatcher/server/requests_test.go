@@ -34,10 +34,10 @@ func TestRequestsFillLinesOfTheCache(t *testing.T) {
 	require.Zero(t, unsafe.Sizeof(peerRequest{})%64)
 }
 
-// TestAnItemThatIsToldAgainWaitsOnce holds that an item which its gateway tells of once more,
-// because another dispatcher has owned the service meanwhile, is queued once, as is the item
-// that has the place of one that ended meanwhile, and that it is gone with the gateway.
-func TestAnItemThatIsToldAgainWaitsOnce(t *testing.T) {
+// TestAnItemThatIsSentAgainWaitsOnce: an item that its gateway sends again, because another
+// dispatcher has owned the service meanwhile, is queued once, as is the item that has the place
+// of one that ended meanwhile, and it is gone with the gateway.
+func TestAnItemThatIsSentAgainWaitsOnce(t *testing.T) {
 	for _, next := range []uint64{1 << 32, 2 << 32} {
 		toldAgain(t, next)
 	}

@@ -66,7 +66,7 @@ func clustered(parts int) (all []placement.Deployment) {
 	return all
 }
 
-// hear reads what a dispatcher tells a gateway, past the preamble, until the connection ends.
+// hear reads what a dispatcher sends a gateway, past the preamble, until the connection ends.
 func hear(from io.Reader, tell func(queue.Message)) {
 	r := bufio.NewReader(from)
 	_, _ = r.Discard(9) // the preamble

@@ -1,11 +1,11 @@
-// Package server lets gateways and executors of other processes use a dispatcher: it
-// speaks wire/queue with gateways, who tell of requests by names, sizes and deadlines,
-// and wire/attach with executors, who are told which batches to run. Tensors pass neither.
+// Package server lets gateways and executors of other processes use a dispatcher: it speaks
+// wire/queue with gateways, which send requests as names, sizes and deadlines, and wire/attach
+// with executors, which receive the batches to run. Neither carries tensors.
 //
-// A Server decides for the services that it owns by an epoch; gateways and executors obey
-// the highest that they know, so one that was replaced without noticing decides nothing
-// any more. What a gateway that goes had waiting is taken back; what was told to an owner
-// that goes is told by the gateways to the next.
+// A Server decides for the services that it owns by an epoch; gateways and executors obey the
+// highest that they have seen, so one that was replaced without noticing decides nothing any
+// more. When a gateway goes, its waiting items are taken back; when an owner goes, the gateways
+// send their items to the next.
 package server
 
 import (
@@ -33,8 +33,8 @@ import (
 )
 
 // Server lets gateways and executors of other processes use a Dispatcher: gateways by
-// Serve, executors by Attach. It decides for the services that it owns (Own); of the
-// others it only knows what gateways say.
+// Serve, executors by Attach. It decides for the services that it owns (Own); for the others it
+// only keeps what gateways send.
 type Server struct {
 	dispatcher *dispatcher.Dispatcher
 	options    Options
@@ -50,8 +50,8 @@ type Server struct {
 	generations map[generationKey]*shared
 	released    map[string]map[*peer]bool // by executor: gateways that have let it go, while others have not
 	looking     map[string]bool           // services whose executors are looked for
-	missing     map[string]bool           // services of which gateways were told that there are none of a module
-	openings    []opening                 // streams that wait until all gateways have said which have places
+	missing     map[string]bool           // services whose gateways were notified that a module has none
+	openings    []opening                 // streams that wait until all gateways have reported which have places
 	settled     time.Time                 // until when they do
 }
 
@@ -61,7 +61,7 @@ type generationKey struct {
 	placement.Age
 }
 
-// shared is a generation with the number of gateways that have told of it.
+// shared is a generation with the number of gateways that have sent it.
 type shared struct {
 	*dispatcher.Generation
 	users int
@@ -80,16 +80,16 @@ type Options struct {
 	// queue.MaxStations.
 	Modules int
 
-	// Clock tells the time by which Claim makes epochs; nil means time.Now. It need not be
-	// right, and may be set.
+	// Clock is the clock by which Claim makes epochs; nil means time.Now. It need not be right,
+	// and may jump.
 	Clock func() time.Time
 
-	// Random tells epochs that are claimed apart from those of other servers; it is
-	// called by one goroutine at a time. nil means rand.Uint32.
+	// Random makes claimed epochs differ from those of other servers; it is called by one
+	// goroutine at a time. nil means rand.Uint32.
 	Random func() uint32
 
-	// Orphaned is told by which epoch a service had an owner whom a gateway has lost; it
-	// must not block. Who has made the server a claimer (Claim) needs none.
+	// Orphaned is called with the epoch of an owner that a gateway has lost; it must not block. A
+	// server that claims (Claim) needs none.
 	Orphaned func(service string, epoch uint64)
 }
 
@@ -128,14 +128,14 @@ func (s *Server) Own(service string, epoch uint64) {
 	}
 	for _, c := range s.controls {
 		if c.service == service || service == "" {
-			c.tellEpoch(s.epochOf(c.service))
+			c.sendEpoch(s.epochOf(c.service))
 		}
 	}
 }
 
-// Claim has the server own every service without being told, for fleets that grant no
-// leases: by the time at which it has started, so that the latest to start decides, and
-// again by a higher epoch when gateways say that the owner is gone.
+// Claim has the server own every service on its own, for fleets that grant no leases. Its epoch
+// is the time at which it started, so that the latest to start decides, and it claims a higher
+// one when gateways report that the owner is gone.
 func (s *Server) Claim() {
 	s.mu.Lock()
 	s.claims = uint64(s.options.Random())>>(32-claimBits) | 1
@@ -172,8 +172,8 @@ func (s *Server) OwnAfter(service string, epoch uint64) uint64 {
 	return s.Owns()[service] // it may have a higher one by now
 }
 
-// Disown reports that this dispatcher does not decide for the service any more. What
-// waits is told to the next owner by the gateways.
+// Disown reports that this dispatcher does not decide for the service any more. Gateways send
+// what waits to the next owner.
 func (s *Server) Disown(service string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,8 +236,8 @@ type peer struct {
 	left        atomic.Bool
 	now         dispatch.Time      // when what is handled was read, or little later
 	generations map[uint64]*shared // written under Server.mu
-	serves      map[string]bool    // services that it has told of and not removed; under Server.mu
-	told        map[string]uint64  // by which epoch it has said of a service, or of all for "", which streams have places; under Server.mu
+	serves      map[string]bool    // services that it has sent and not removed; under Server.mu
+	told        map[string]uint64  // by which epoch it has reported for a service, or for all for "", which streams have places; under Server.mu
 	requests    []*peerRequest     // by the gateway's number; nil where there is none
 	spare       []*peerRequest     // memory for requests to come
 	ending      []*peerRequest     // that are over, while others may hold their items
@@ -396,8 +396,7 @@ func (s *Server) dismissUnneeded(executor string) {
 	}
 }
 
-// needs reports whether the gateway has told of a generation with the executor. Server.mu is
-// held.
+// needs reports whether the gateway has sent a generation with the executor. Server.mu is held.
 func (p *peer) needs(executor string) bool {
 	for _, g := range p.generations {
 		if g.Deployment.Slot(executor) != nil {
@@ -407,8 +406,8 @@ func (p *peer) needs(executor string) bool {
 	return false
 }
 
-// lackPause is how long an executor gets no batch after a gateway has said that it is
-// not attached there.
+// lackPause is how long an executor gets no batch after a gateway has reported that it is not
+// attached there.
 const lackPause = 20 * time.Millisecond
 
 // lacks hears that a part of a batch does not come, because its gateway does not have
@@ -449,7 +448,7 @@ func (s *Server) remove(p *peer, service string) {
 	s.dispatcher.Remove(service)
 }
 
-// Start tells the gateway that its items start; see Gateway.
+// Start notifies the gateway that its items start; see Gateway.
 func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	c, ok := b.Executor.Holder.(*control)
 	if !ok {
@@ -475,7 +474,7 @@ func (p *peer) Start(b *dispatcher.Batch, items []*dispatcher.Item, part int) {
 	b.Told.Store(true)
 }
 
-// Drop tells the gateway that an item was given up; see Gateway.
+// Drop notifies the gateway that an item was given up; see Gateway.
 func (p *peer) Drop(it *dispatcher.Item, why dispatcher.Drop) {
 	ref := it.Holder.(*peerItem).ref
 	p.conn.Send(&queue.Message{Kind: queue.Drop, Station: ref.Station, Item: ref.Item, How: uint64(why)})

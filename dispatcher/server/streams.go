@@ -10,19 +10,19 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// opening is a stream for which a gateway asks a place.
+// opening is a stream for which a gateway requests a place.
 type opening struct {
 	of dispatcher.Stream
 	by *peer
 }
 
-// settling is how long a new owner of a service waits until the gateways have said which streams
+// settling is how long a new owner of a service waits for the gateways to report which streams
 // have places, before it gives places to others.
 const settling = time.Second
 
 // unsettle begins again with the places of a service, or of all for "", that is to be owned by another
-// epoch: the gateways say which streams have one. Where a service has a higher one, they have said so.
-// Server.mu is held.
+// epoch: the gateways report which streams have one. A service that has a higher epoch is left out:
+// they have reported. Server.mu is held.
 func (s *Server) unsettle(service string, epoch uint64) {
 	s.dispatcher.ForgetStreams(func(of string) bool {
 		return (service == "" || of == service) && s.epochOf(of) < epoch
@@ -35,7 +35,7 @@ func (s *Server) settle() {
 	var waiting []opening
 	for _, o := range s.openings {
 		switch {
-		case o.by.left.Load() || s.epochOf(o.of.Service) == 0: // it asks the next owner
+		case o.by.left.Load() || s.epochOf(o.of.Service) == 0: // its gateway requests a place of the next owner
 		case s.unsettled(o.of.Service):
 			waiting = append(waiting, o)
 		default:
@@ -45,7 +45,7 @@ func (s *Server) settle() {
 	s.openings = waiting
 }
 
-// unsettled reports whether a gateway has not said yet which streams of a service have places.
+// unsettled reports whether a gateway has yet to report which streams of a service have places.
 // Server.mu is held.
 func (s *Server) unsettled(service string) bool {
 	if !time.Now().Before(s.settled) {
@@ -59,7 +59,7 @@ func (s *Server) unsettled(service string) bool {
 	return false
 }
 
-// stream hears what a gateway says of streams.
+// stream handles a gateway's message about streams.
 func (p *peer) stream(m *queue.Message) {
 	s := p.server
 	s.mu.Lock()
@@ -72,7 +72,7 @@ func (p *peer) stream(m *queue.Message) {
 	}
 	of := dispatcher.StreamOf(service, string(m.Token))
 	switch {
-	case s.epochOf(service) == 0: // another is asked, or will be
+	case s.epochOf(service) == 0: // another receives it, or will
 	case m.Kind == queue.Shut:
 		s.openings = slices.DeleteFunc(s.openings, func(o opening) bool { return o == opening{of, p} })
 		s.dispatcher.EndStream(of, p)
@@ -96,7 +96,7 @@ func (p *peer) Succeeds(other any) bool {
 	return ok && p.conn.Peer != "" && before.conn.Peer == p.conn.Peer
 }
 
-// Placed tells the gateway of the place of a stream; see dispatcher.StreamHolder.
+// Placed notifies the gateway of the place of a stream; see dispatcher.StreamHolder.
 func (p *peer) Placed(of dispatcher.Stream, place admission.Place) {
 	m := queue.Message{Kind: queue.Placed, Text: []byte(of.Service), Token: []byte(of.Key()), Size: uint64(place.Planned)}
 	if place.Open {

@@ -113,7 +113,7 @@ func TestAnUpdatePlansFewerStreams(t *testing.T) {
 }
 
 // A server that comes to own all services keeps the places of one that it owns by a higher epoch, which
-// gateways do not tell it again.
+// gateways do not report again.
 func TestPlacesOfAServiceThatIsOwnedAlready(t *testing.T) {
 	began := time.Now()
 	d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})

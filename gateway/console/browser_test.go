@@ -100,7 +100,7 @@ func openBrowser(t *testing.T) *browser {
 	return b
 }
 
-// call asks for something and waits for the answer.
+// call sends a command and waits for its result.
 func (b *browser) call(method string, params map[string]any, into any) {
 	b.t.Helper()
 	b.sent++

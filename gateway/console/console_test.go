@@ -70,7 +70,7 @@ func declared(string) (pipelines.Pipeline, bool) {
 	}}, true
 }
 
-// source is one that may be told to fail.
+// source can be made to fail.
 type source struct {
 	down  atomic.Bool
 	reads atomic.Int64
@@ -107,7 +107,7 @@ func get(c *Console, path string, header ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestOverviewSaysWhetherPromisesHold(t *testing.T) {
+func TestOverviewShowsWhetherPromisesHold(t *testing.T) {
 	c := New(t.Context(), new(source).options())
 	w := get(c, "/console/")
 	require.Equal(t, http.StatusOK, w.Code)
@@ -121,8 +121,7 @@ func TestOverviewSaysWhetherPromisesHold(t *testing.T) {
 	assert.NotContains(t, w.Body.String(), "style=", "the policy allows no inline style")
 }
 
-// What nobody has to do anything about is no alarm, and that answers are made up is said on
-// either page.
+// What needs no action is no alarm, and either page shows that answers are emulated.
 func TestAlarmsAreForAlarms(t *testing.T) {
 	status := traffic()
 	status.Void = nil

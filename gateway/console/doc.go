@@ -12,8 +12,8 @@
 // at all while nobody looks. The latest minutes of every service are kept (source.go)
 // so that a page that is opened shows where things come from.
 //
-// What is planned comes from Temporal, what is measured from this gateway; while
-// Temporal is away a page says so and goes on with what it knew.
+// What is planned comes from Temporal, what is measured from this gateway; while Temporal is
+// unreachable a page shows that, and the last state it read.
 //
 // Files: source.go what a page is made of, view.go and service.go how that reads,
 // drawing.go pictures, page.go and live.go HTTP.

@@ -152,8 +152,8 @@ func shorten(s string) string {
 	return s
 }
 
-// spark draws values over time as a line with its area, from zero to top; top of
-// zero means the largest value. label says what it shows to whoever cannot see it.
+// spark draws values over time as a line with its area, from zero to top; top of zero means the
+// largest value. label is the alternative text.
 func spark(values []float64, top float64, label string) template.HTML {
 	const width, height = 120, 28
 	if top <= 0 {

@@ -36,8 +36,8 @@ type Options struct {
 	UI        string // address of Temporal's UI; empty leaves links out
 	Namespace string // of Temporal; empty means "default"
 
-	// Callers are who may look. A token is taken as a bearer token, or as the password
-	// that a browser asks for, with any name.
+	// Callers are who may look. A token is accepted as a bearer token, or as the password of HTTP
+	// basic authentication with any user name.
 	Callers secure.Guard
 }
 
@@ -86,7 +86,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	if !c.allowed(r) {
 		h.Set("WWW-Authenticate", `Basic realm="harpagon: any name, and the token as password"`)
-		http.Error(w, "the console asks for the gateway's token: as the password, with any name, or as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
+		http.Error(w, "the console requires the gateway's token: as the password, with any name, or as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
 		return
 	}
 	c.mux.ServeHTTP(w, r)

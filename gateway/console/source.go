@@ -16,7 +16,7 @@ import (
 
 // Source is where a console reads from. Its functions are called one at a time.
 type Source struct {
-	// Services are all that run, in order of name, as their workflows know them.
+	// Services are all that run, in order of name, as their workflows report them.
 	Services func(context.Context) ([]workflows.Status, error)
 
 	// Devices are those of all hosts.
@@ -26,10 +26,10 @@ type Source struct {
 	Measures func() []autoscale.Measures
 
 	// Streams are those of a pipeline that are open at this gateway and attain least, so many at the
-	// most; nil where none of any is told of.
+	// most; nil where the source has no streams.
 	Streams func(name string, most int) []admission.StreamLine
 
-	// Frame is the last frame of a stream of a pipeline, by the ID of its line, kept while it is asked for;
+	// Frame is the last frame of a stream of a pipeline, by the ID of its line, kept while somebody looks;
 	// the zero Frame where none has come since. Not ok where it may not be shown. Nil shows none.
 	Frame func(name, stream string) (overlay.Frame, bool)
 
@@ -54,8 +54,8 @@ type device struct {
 	history []float64
 }
 
-// fresh is how old a snapshot may be that another page has asked for, and patience
-// how long Temporal may take to answer before a page goes on without.
+// fresh is the highest age of a snapshot that pages share, and patience how long Temporal may
+// take to answer before a page goes on without.
 const (
 	fresh    = 900 * time.Millisecond
 	patience = 2 * time.Second
@@ -131,8 +131,8 @@ func (r *reader) follow(now time.Time, all []devices.Reading) []device {
 	return out
 }
 
-// heartbeat is longer than hosts wait between two readings: a device that says the
-// same for that long has done nothing.
+// heartbeat is longer than hosts wait between two readings: a device whose reading has not
+// changed for that long was idle.
 const heartbeat = 12 * time.Second
 
 // The history of a service: a sample every so often, for ten minutes.

@@ -27,8 +27,8 @@ type streamPage struct {
 }
 
 // shows reports whether frames of a service's streams may be seen: its owner allows it, and whoever looks
-// has shown credentials. A console that asks for none is open to all programs of its machine, and of
-// cameras shows them nothing.
+// has shown credentials. A console without credentials is open to all programs of its machine, so it
+// shows no frames.
 func (c *Console) shows(service string) bool {
 	declared, ok := c.options.Source.Pipeline(service)
 	return ok && declared.Overlay.Console && c.options.Source.Frame != nil && !c.options.Callers.Open()
@@ -59,7 +59,7 @@ func (c *Console) streamPage(s snapshot, name string) *streamPage {
 	case !declared.Overlay.Console:
 		p.Why = "The pipeline does not allow to show frames: its declaration has no overlay block with console = true."
 	case c.options.Callers.Open():
-		p.Why = "Frames are shown where the gateway asks for credentials: set HARPAGON_TOKEN, or give it --tokens."
+		p.Why = "Frames are shown only by a gateway that requires credentials: set HARPAGON_TOKEN, or give it --tokens."
 	case c.options.Source.Frame == nil:
 		p.Why = "This gateway shows no frames."
 	default:
@@ -73,7 +73,7 @@ func (p *streamPage) open(line admission.StreamLine) {
 	p.Frames = quantity.Count(int(line.Frames), "frame")
 }
 
-// look asks for the last frame, which is kept from then on.
+// look reads the last frame, which is kept from then on.
 func (p *streamPage) look(c *Console, service, id string) {
 	switch f, ok := c.options.Source.Frame(service, id); {
 	case !ok:

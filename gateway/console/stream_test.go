@@ -58,7 +58,7 @@ func (f *filmedConsole) options() Options {
 }
 
 // The last frame of a stream is shown where its owner allows that and whoever looks has shown credentials,
-// and else the page tells why not.
+// and otherwise the page shows why not.
 func TestTheLastFrameOfAStream(t *testing.T) {
 	came := overlay.Frame{At: time.Unix(1e9, 5e6), Tensors: map[string]wire.Tensor{"f": wire.Zeros(wire.Uint8, []int64{3, 20, 30})}}
 	wrong := overlay.Frame{At: time.Unix(1e9, 0), Tensors: map[string]wire.Tensor{"f": wire.Zeros(wire.Uint8, []int64{20})}}

@@ -52,7 +52,7 @@ func answering(t *testing.T, size int, held *gateway.Bytes) (*grpc.ClientConn, *
 	return c, ears
 }
 
-// deaf is a connection that tells nothing of what it reads while it is locked.
+// deaf is a connection whose reads return only while it is not locked.
 type deaf struct {
 	net.Conn
 	*sync.RWMutex
@@ -66,7 +66,7 @@ func (d *deaf) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// ask sends a request and reads no answer.
+// ask sends a request and does not read the answer.
 func ask(ctx context.Context, t *testing.T, c *grpc.ClientConn) grpc.ClientStream {
 	s, err := c.NewStream(ctx, &grpc.StreamDesc{}, pb.GRPCInferenceService_ModelInfer_FullMethodName)
 	require.NoError(t, err)
@@ -75,8 +75,8 @@ func ask(ctx context.Context, t *testing.T, c *grpc.ClientConn) grpc.ClientStrea
 	return s
 }
 
-// full asks until no further answer may be held, and a few times more, and reads nothing
-// but refusals. It returns who has an answer to read.
+// full sends requests until no further answer may be held, and a few more, and reads nothing
+// but refusals. It returns the streams that have an answer to read.
 func full(ctx context.Context, t *testing.T, c *grpc.ClientConn, answers, size int, held *gateway.Bytes) []grpc.ClientStream {
 	var all []grpc.ClientStream
 	for n := range answers { // one by one: calls whose messages come have not room for all at once
@@ -97,8 +97,8 @@ func refusedFor(t *testing.T, err error) {
 	require.Contains(t, e.Reason, "--max-bytes")
 }
 
-// TestAnswersThatAreNotReadAreHeld asks for large answers, of which no more than a part is
-// let through before it is read.
+// TestAnswersThatAreNotReadAreHeld requests large answers, of which only a part is sent before
+// it is read.
 func TestAnswersThatAreNotReadAreHeld(t *testing.T) {
 	const size, answers = 200 << 10, 32
 	bound := answers*room(size) + 64<<10 // the requests have room, one more answer has not
@@ -127,8 +127,7 @@ func TestAnswersThatAreNotReadAreHeld(t *testing.T) {
 	}
 }
 
-// TestAnswersThatAreReadAreNotHeld holds that nothing is left when a caller has what it
-// asked for.
+// TestAnswersThatAreReadAreNotHeld: nothing is held once the caller has its answer.
 func TestAnswersThatAreReadAreNotHeld(t *testing.T) {
 	for _, size := range []int{1, 1 << 10, 100 << 10, 3 << 20} {
 		held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
@@ -144,8 +143,7 @@ func TestAnswersThatAreReadAreNotHeld(t *testing.T) {
 	}
 }
 
-// TestSmallAnswersThatAreNotRead asks on a connection that reads nothing at all for a
-// while.
+// TestSmallAnswersThatAreNotRead sends requests on a connection that reads nothing for a while.
 func TestSmallAnswersThatAreNotRead(t *testing.T) {
 	const answers, bound = 100, 100*smallest + 16*perCall
 	held := gateway.NewBytes(gateway.ByteLimits{Total: bound})

@@ -109,9 +109,9 @@ func serveEcho(t testing.TB) net.Addr {
 	return l.Addr()
 }
 
-// Sides of the same payload in the same run: a pipeline whose engine takes no time, asked
-// by the stub that gRPC generates for any client and by the client of this project, and a
-// plain gRPC service that gives back what it gets, asked by the stub.
+// Sides of the same payload in the same run: a pipeline whose engine takes no time, called
+// through the stub that gRPC generates for any client and through this project's client, and a
+// plain gRPC service that echoes, called through the stub.
 //
 //	go test -run xxx -bench . ./gateway/grpcapi
 func sides(b *testing.B, run func(b *testing.B, ask func() error)) {

@@ -44,7 +44,7 @@ func (s *server) receive(k *call, read func(any) error) (*incoming, error) {
 }
 
 // fewBytes is how long messages are that are copied without waiting, and even where there is no
-// room: by a stream, its number says who is to be told.
+// room: on a stream, the caller is found by the message's number.
 const fewBytes = 64 << 10
 
 // take copies a message to where its request finds it. Of long ones it is one at a time: while
@@ -249,7 +249,7 @@ func (u *unread) look(on io.Closer) {
 	}
 }
 
-// end gives back what the connection has left: of what it was writing gRPC says nothing.
+// end releases what the connection still holds: gRPC does not report what it was writing.
 func (u *unread) end() {
 	u.mu.Lock()
 	u.ended = true

@@ -18,8 +18,8 @@ import (
 	"github.com/harpagon/harpagon/wire/listen"
 )
 
-// A gRPC server tells its handlers of a connection nothing but the addresses. So that of
-// the other side leads to the connection.
+// A gRPC server gives its handlers only the addresses of a connection, so the remote address
+// leads to the connection.
 type address struct {
 	net.Addr
 	of *conn
@@ -96,8 +96,8 @@ func (c *conn) arrival() time.Time {
 	return c.came()
 }
 
-// gRPC tells of a message when it is complete, and holds without bound what is not. So what
-// calls bring is counted where their frames are read: a connection is metered above TLS, from
+// gRPC reports a message when it is complete, and buffers incomplete ones without bound. So
+// request bytes are counted where frames are read: a connection is metered above TLS, from
 // which gRPC reads no further than to the end of the frame that it handles.
 
 const (
@@ -156,7 +156,7 @@ func (k *call) Value(key any) any {
 	return k.Context.Value(key)
 }
 
-// refuse ends the call, which is told why: at once, for the handler waits for the rest of a
+// refuse ends the call with the error at once, since its handler waits for the rest of a
 // message. The lock is held.
 func (k *call) refuse(why error) {
 	if k.over || k.why != nil {

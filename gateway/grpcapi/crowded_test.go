@@ -18,8 +18,8 @@ import (
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
-// TestCallersBeyondTheMostConnectionsAreTold by the status that their first call has.
-func TestCallersBeyondTheMostConnectionsAreTold(t *testing.T) {
+// TestCallersBeyondTheMostConnectionsAreRefused by the status that their first call has.
+func TestCallersBeyondTheMostConnectionsAreRefused(t *testing.T) {
 	i := securetest.New(t, "ours").Identity(t)
 	for name, c := range map[string]secure.Credentials{"plain": {}, "TLS": {Identity: i}} {
 		t.Run(name, func(t *testing.T) {

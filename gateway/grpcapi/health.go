@@ -150,7 +150,7 @@ func (s smallStream) RecvMsg(m any) error {
 	return nil
 }
 
-// about adds what tools ask of any server over gRPC: whether it is healthy, and what it serves.
+// about registers health checking and reflection.
 func (s *server) about(g *grpc.Server) {
 	health.RegisterHealthServer(registrar{g, s}, healthServer{of: s})
 	reflection.Register(registrar{g, s})

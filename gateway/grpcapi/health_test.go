@@ -116,8 +116,8 @@ func TestHealthIsWatched(t *testing.T) {
 	require.Eventually(t, func() bool { return held.Now() == 0 }, time.Minute, time.Millisecond)
 }
 
-// Who has shown nothing may ask for the whole gateway's health, and no more; a token is good
-// for the health of what it may ask, and any for reflection.
+// Without a token only the whole gateway's health is readable; a token gives the health of the
+// models that it may call, and any token gives reflection.
 func TestHealthAndReflectionByToken(t *testing.T) {
 	b := &changing{}
 	b.gateway.Store(true)

@@ -96,9 +96,9 @@ func (s *server) run(ctx context.Context, call *oipgrpc.Call) (*wire.InferRespon
 	return s.backend.Infer(ctx, &call.Request)
 }
 
-// Memory for answers comes in powers of two, in bytes, so that what it takes is what is
-// counted. gRPC tells nobody that it is done with less than smallest; what is larger than
-// largest has a piece of its own.
+// Memory for answers comes in powers of two, in bytes, so that what is counted is what is
+// allocated. gRPC does not report that it is done with buffers below smallest; what is larger
+// than largest is allocated for itself.
 const (
 	smallest, largest = 1 << smallestBits, 1 << largestBits
 
@@ -148,8 +148,9 @@ func (a *answer) Put(data *[]byte) {
 	}
 }
 
-// encode makes the message of an answer, which counts as held, or says that there is no
-// room. One that goes by a stream must not be what gRPC would refuse, which would end that.
+// encode makes the message of an answer, which counts as held, or returns that there is no
+// room. On a stream it must not be larger than gRPC allows, because the refusal would end the
+// stream.
 func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, streamed bool) (a *answer, err error) {
 	k := &kept{held: s.options.Bytes.Begin(r.Pipeline), since: time.Now()}
 	defer func() {

@@ -24,7 +24,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// hostile is a client that says what it likes, as long as windows let it.
+// hostile is a client that sends arbitrary frames, as far as the flow-control windows allow.
 type hostile struct {
 	t      *testing.T
 	c      net.Conn
@@ -114,7 +114,7 @@ func (h *hostile) begin(method string, more ...[2]string) uint32 {
 	for all = all[n:]; len(all) > 0; all = all[n:] {
 		n = min(len(all), 16<<10)
 		if h.f.WriteContinuation(id, n == len(all), all[:n]) != nil {
-			break // it was told so
+			break // the refusal arrived
 		}
 	}
 	return id
@@ -222,8 +222,8 @@ func TestMoreMetadataThanMayBe(t *testing.T) {
 	require.Equal(t, http2.ErrCodeFrameSize.String(), h.end(h.begin(byCall, [2]string{"k", strings.Repeat("v", headers)})))
 }
 
-// TestStrangersAreNotListenedTo: nothing is read of who may not come in, and little where
-// anybody may ask.
+// TestStrangersAreNotListenedTo: nothing is read of a caller that is not admitted, and little
+// where anybody is.
 func TestStrangersAreNotListenedTo(t *testing.T) {
 	held := gateway.NewBytes(gateway.ByteLimits{Total: 8 << 20})
 	to := listening(t, &backend{ready: true}, Options{Bytes: held, Callers: secure.Credentials{Token: "secret"}.Guard()})

@@ -18,8 +18,8 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// The remote engine of one Harpagon asks the pipeline of another, by either
-// protocol and with a token.
+// The remote engine of one Harpagon calls the pipeline of another, by either protocol and with
+// a token.
 func TestASecondHarpagonIsARemoteEngine(t *testing.T) {
 	g := instant(t, gateway.Options{})
 	l, err := listen.TCP("127.0.0.1:0", secure.Credentials{})

@@ -52,7 +52,7 @@ const shutdownTime = 10 * time.Second
 // Options configures a server. The zero value is good on the loopback
 // interface.
 type Options struct {
-	Callers    secure.Guard // who may ask; the zero one lets everybody
+	Callers    secure.Guard // who may call; the zero one admits everybody
 	MaxMessage int          // bytes of a request or an answer; 0 means DefaultMaxMessage
 	TLS        *tls.Config  // see secure.Identity; nil means none
 	Version    string       // of the program, for the server metadata
@@ -151,7 +151,7 @@ func scopeOf(q any) secure.Scope {
 	return secure.Read
 }
 
-// guard asks who calls, and lets anybody see whether the server is alive.
+// guard authenticates callers, except where they only check whether the server is alive.
 func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	admitted, err := s.admit(ctx, q)
 	if of, named := q.(*health.HealthCheckRequest); err != nil && (!isOpen(info.FullMethod) || named && !isWhole(of.GetService())) {
@@ -160,7 +160,7 @@ func (s *server) guard(ctx context.Context, q any, info *grpc.UnaryServerInfo, n
 	return next(admitted, q)
 }
 
-// admit asks who calls, and notes that.
+// admit authenticates the caller and notes it in the context.
 func (s *server) admit(ctx context.Context, q any) (context.Context, error) {
 	if s.options.Callers.Open() {
 		return ctx, nil
@@ -183,8 +183,7 @@ func (s *server) ServerLive(context.Context, *pb.ServerLiveRequest) (*pb.ServerL
 	return &pb.ServerLiveResponse{Live: true}, nil
 }
 
-// ServerReady is true when the gateway has been told of all services, whatever one of them
-// lacks.
+// ServerReady is true when the gateway has received all services, ready or not.
 func (s *server) ServerReady(_ context.Context, _ *pb.ServerReadyRequest) (*pb.ServerReadyResponse, error) {
 	return &pb.ServerReadyResponse{Ready: s.ready()}, nil
 }
@@ -203,7 +202,7 @@ func (s *server) ModelReady(ctx context.Context, q *pb.ModelReadyRequest) (*pb.M
 	return &pb.ModelReadyResponse{Ready: m.Ready}, nil
 }
 
-// ServerMetadata tells the program's version and the extensions.
+// ServerMetadata returns the program's version and the extensions.
 func (s *server) ServerMetadata(context.Context, *pb.ServerMetadataRequest) (*pb.ServerMetadataResponse, error) {
 	m := &pb.ServerMetadataResponse{Name: "harpagon", Version: s.options.Version, Extensions: []string{"classification", "model_configuration", "model_repository"}}
 	if m.Version == "" {
@@ -215,7 +214,7 @@ func (s *server) ServerMetadata(context.Context, *pb.ServerMetadataRequest) (*pb
 	return m, nil
 }
 
-// ModelMetadata tells inputs and outputs.
+// ModelMetadata returns inputs and outputs.
 func (s *server) ModelMetadata(ctx context.Context, q *pb.ModelMetadataRequest) (*pb.ModelMetadataResponse, error) {
 	m, err := s.model(ctx, q.GetName(), q.GetVersion())
 	if err != nil {
@@ -225,7 +224,7 @@ func (s *server) ModelMetadata(ctx context.Context, q *pb.ModelMetadataRequest) 
 	return oipgrpc.EncodeMetadata(m), nil
 }
 
-// ModelConfig tells inputs and outputs as configurations of models do.
+// ModelConfig returns inputs and outputs in the form of the extension model_configuration.
 func (s *server) ModelConfig(ctx context.Context, q *pb.ModelConfigRequest) (*pb.ModelConfigResponse, error) {
 	m, err := s.model(ctx, q.GetName(), q.GetVersion())
 	if err != nil {

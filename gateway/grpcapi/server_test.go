@@ -23,7 +23,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// backend answers with its inputs, or as told.
+// backend answers with its inputs, or by infer where it is set.
 type backend struct {
 	infer func(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
 	ready bool
@@ -250,7 +250,7 @@ func TestStatistics(t *testing.T) {
 // TestCallsTellWhenTheyCame lets the handler see a call long after it came.
 func TestCallsTellWhenTheyCame(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the system does not tell")
+		t.Skip("the system does not report arrival times")
 	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -270,7 +270,7 @@ func TestCallsTellWhenTheyCame(t *testing.T) {
 		_, err := c.ModelInfer(t.Context(), question())
 		require.NoError(t, err)
 		at := <-arrived
-		if at.IsZero() { // the kernel begins some time after it was asked to
+		if at.IsZero() { // the kernel begins some time after the option is set
 			if time.Since(begin) > patience {
 				t.Skip("the kernel has not begun to note times")
 			}

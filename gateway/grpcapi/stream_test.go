@@ -32,14 +32,14 @@ func streaming(t testing.TB, to net.Addr, o oipgrpc.ClientOptions) *oipgrpc.Clie
 	return c
 }
 
-// telling is a request of an ID whose tensor tells it apart.
+// telling is a request whose ID and tensor identify it.
 func telling(caller, n int) *wire.InferRequest {
 	return &wire.InferRequest{ID: fmt.Sprint(caller, ".", n), Pipeline: "p", Inputs: []wire.NamedTensor{
 		{Name: "x", Tensor: wire.FromFloat32([]float32{float32(caller), float32(n)}, 2)},
 	}}
 }
 
-// crowd has callers ask at the same time, each several times.
+// crowd has callers send several requests each, all at once.
 func crowd(callers, times int, ask func(caller, n int)) {
 	var all sync.WaitGroup
 	for caller := range callers {
@@ -103,7 +103,7 @@ func TestRequestsTogetherShareStreams(t *testing.T) {
 		require.Len(t, r.Stages, 1)
 	})
 	require.Greater(t, b.streamed.Load(), int64(400))
-	require.EqualValues(t, 641, b.streamed.Load()+b.calls.Load(), "each is asked once")
+	require.EqualValues(t, 641, b.streamed.Load()+b.calls.Load(), "each is sent once")
 	require.Eventually(t, func() bool { return held.Now() == 0 }, time.Minute, time.Millisecond)
 }
 
@@ -179,7 +179,7 @@ func TestALargeAnswerByAStream(t *testing.T) {
 	require.NotZero(t, b.streamed.Load())
 }
 
-// A number is that of one request at a time, and what is wrong with a request is said with it.
+// A number belongs to one request at a time, and an error carries its request's number.
 func TestNumbersOfAStream(t *testing.T) {
 	release := make(chan struct{})
 	b := &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
@@ -297,7 +297,7 @@ func TestAServerEndsBesideOpenStreams(t *testing.T) {
 	require.EqualValues(t, b.streamed.Load()+b.calls.Load(), answered.Load())
 }
 
-// A server that is gone has left every request with an error, and one that comes back is asked.
+// Every request to a server that is gone ends with an error, and one that comes back is used.
 func TestABrokenStream(t *testing.T) {
 	stuck := make(chan struct{})
 	var under atomic.Int64
@@ -340,7 +340,7 @@ func TestABrokenStream(t *testing.T) {
 	})
 }
 
-// gated is a connection that stops being read when told.
+// gated is a connection whose reads can be stopped.
 type gated struct {
 	net.Conn
 	open *sync.RWMutex
@@ -393,7 +393,7 @@ func TestAServerThatHangs(t *testing.T) {
 	})
 }
 
-// plainStreams are those of a server that knows of no numbers.
+// plainStreams are those of a server without numbered requests.
 type plainStreams struct {
 	echo
 	got atomic.Int64
@@ -411,7 +411,7 @@ func (p *plainStreams) ModelStreamInfer(s grpc.BidiStreamingServer[pb.ModelInfer
 	}
 }
 
-// A server that knows nothing of streams, or not of numbers, is asked by calls.
+// A server without streams, or without numbered requests, is reached by calls.
 func TestAServerWithoutNumbers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -18,10 +18,10 @@ import (
 
 const patience = 2 * time.Second
 
-// TestRequestsTellWhenTheyCame asks over a connection that is used again.
+// TestRequestsTellWhenTheyCame sends several requests over one connection.
 func TestRequestsTellWhenTheyCame(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the system does not tell")
+		t.Skip("the system does not report arrival times")
 	}
 	arrived, crowded := make(chan time.Time, 1), make(chan time.Time, 1)
 	b := &backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {

@@ -57,7 +57,7 @@ func TestManyLargeBodiesAtOnce(t *testing.T) {
 			statuses[r.StatusCode]++
 			if r.StatusCode == http.StatusTooManyRequests {
 				if !strings.Contains(string(said), `"code":"overloaded"`) || r.Header.Get("Retry-After") == "" {
-					t.Errorf("refused without saying why: %s", said)
+					t.Errorf("refused without a reason: %s", said)
 				}
 			}
 		})
@@ -82,8 +82,7 @@ func TestManyLargeBodiesAtOnce(t *testing.T) {
 	require.Zero(t, held.Now())
 }
 
-// TestABodyWithoutALengthIsCountedAsItComes sends more than there is room for, and
-// does not say so before.
+// TestABodyWithoutALengthIsCountedAsItComes sends more than there is room for, in chunks.
 func TestABodyWithoutALengthIsCountedAsItComes(t *testing.T) {
 	held := gateway.NewBytes(gateway.ByteLimits{PerPipeline: 4 << 20})
 	h := New(&backend{}, Options{Bytes: held})
@@ -97,7 +96,7 @@ func TestABodyWithoutALengthIsCountedAsItComes(t *testing.T) {
 	require.Zero(t, held.Now())
 }
 
-// TestAnswersAreCounted asks for more than there is room for.
+// TestAnswersAreCounted requests more than there is room for.
 func TestAnswersAreCounted(t *testing.T) {
 	for size, status := range map[int]int{1 << 20: http.StatusOK, 5 << 20: http.StatusTooManyRequests} {
 		held := gateway.NewBytes(gateway.ByteLimits{Total: 4 << 20})
@@ -134,8 +133,8 @@ func TestNumbersCountAsWhatTheyBecome(t *testing.T) {
 	}
 }
 
-// TestPagesCountWhileTheyAreWritten asks for a page of more than there is room for, for one
-// of less, and for one that comes piece by piece.
+// TestPagesCountWhileTheyAreWritten requests a page of more than there is room for, one of
+// less, and one that is written piece by piece.
 func TestPagesCountWhileTheyAreWritten(t *testing.T) {
 	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
 	for path, status := range map[string]int{"/less": http.StatusTeapot, "/more": http.StatusTooManyRequests, "/pieces": http.StatusTeapot} {

@@ -28,8 +28,8 @@
 // and elapsed time; the status is 400 for an invalid request, 404 for an unknown pipeline, 405
 // for a method that the path does not have, 413 for a body beyond the limit (once it is
 // decompressed, too), 415 for another coding, 429 when overloaded, 503 when no executor can
-// serve, and 504 when the deadline cannot be met. A client that hangs up cancels its request, within 0.1 s; so does one that only
-// says that it sends no more (half-closed), as with any server of net/http.
+// serve, and 504 when the deadline cannot be met. A client that hangs up cancels its request, within 0.1 s; so does one
+// that only half-closes its connection, as with any server of net/http.
 //
 // A message of a WebSocket is the body of a request: text where all of it is JSON; binary where
 // tensors follow it, after the length of the JSON part in four bytes, the highest first. Answers come
@@ -38,11 +38,11 @@
 // No more than sixteen are under way; then the client waits. Who connects shows a token as for any
 // request, and a browser must come from the gateway's own origin.
 //
-// A request's time runs from when the last of it came to this machine, where the
-// system tells (Linux, HTTP/1, with TLS or without), not from when it was read: on a machine whose
-// processors are all in use the two are far apart, and what can no longer be in
-// time is refused before its body is read. Where the system's clock was set, it runs
-// from when the request was read, for a second.
+// A request's time runs from when the last of it came to this machine, where the system reports it
+// (Linux, HTTP/1, with TLS or without), not from when it was read: on a machine whose processors
+// are all in use the two are far apart, and what can no longer be in time is refused before its
+// body is read. For a second after the system's clock was set, it runs from when the request was
+// read.
 //
 // Package wire/listen opens what is listened on, and refuses addresses beyond the
 // loopback interface without a token.

@@ -72,7 +72,7 @@ type indexJSON struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// index lists the pipelines; the body may ask for those that are ready only.
+// index lists the pipelines; the body may restrict it to those that are ready.
 func (s *server) index(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Ready bool `json:"ready"`

@@ -52,8 +52,8 @@ func chunks(path, body string, headers ...string) string {
 		path, lines(headers), half, body[:half], len(body)-half, body[half:])
 }
 
-// spoken is the statuses of all that is answered to what a caller says, who then sends no
-// more, and "cut" for an answer that is not whole.
+// spoken returns the statuses of all answers to text, after which the caller half-closes, and
+// "cut" for an incomplete one.
 func spoken(t testing.TB, at, text string) string {
 	c, err := net.Dial("tcp", at)
 	require.NoError(t, err)
@@ -162,8 +162,8 @@ func TestFramings(t *testing.T) {
 	}
 }
 
-// TestMutations changes requests at random: the port says to each what net/http says, and goes
-// on serving.
+// TestMutations changes requests at random: the port answers each as net/http does, and goes on
+// serving.
 func TestMutations(t *testing.T) {
 	h := New(hasty(), Options{})
 	at := strings.TrimPrefix(served(t, h), "http://")
@@ -198,8 +198,8 @@ func TestMutations(t *testing.T) {
 	require.Equal(t, "200", spoken(t, at, live))
 }
 
-// refusedLast is what was said without a refusal of what comes last and is no request: closing
-// says as much.
+// refusedLast removes the refusal of a trailing piece that is no request, for which a server
+// may also just close.
 func refusedLast(said string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(said, "400"), ", ")
 }
@@ -363,8 +363,8 @@ func inUse() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestCallersBeyondTheLimit are told so while others are there who have only just come, and
-// are let in where one of those is idle for long.
+// TestCallersBeyondTheLimit are refused while all others have only just come, and are let in
+// where one of those is idle for long.
 func TestCallersBeyondTheLimit(t *testing.T) {
 	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 3)
 	require.NoError(t, err)
@@ -411,7 +411,8 @@ func TestCallersBeyondTheLimit(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestVersionsOverTLS asks in both versions of HTTP, in a way that only few use, and without TLS.
+// TestVersionsOverTLS sends requests of both versions of HTTP over TLS, and one without TLS,
+// which is refused.
 func TestVersionsOverTLS(t *testing.T) {
 	i := securetest.New(t, "ours").Identity(t)
 	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{Identity: i}, 0)
@@ -444,8 +445,8 @@ func TestVersionsOverTLS(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestStops holds that a stop closes a connection that waits for the next request, has a request
-// under way finish with an answer that says that it is the last, and ends what takes too long.
+// TestStops: a stop closes idle connections, lets a request under way finish with "Connection:
+// close", and ends what takes too long.
 func TestStops(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (s *server) share(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+one+"register", s.guardRegions(s.register))
 }
 
-// guardRegions asks for the token of somebody on this machine who may send requests to all models.
+// guardRegions requires a caller on this machine whose token covers all models.
 func (s *server) guardRegions(next http.HandlerFunc) http.HandlerFunc {
 	return oip.Authorized(s.options.Callers.For(secure.Infer), "this gateway", func(w http.ResponseWriter, r *http.Request) {
 		if !local(r) {

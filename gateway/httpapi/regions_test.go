@@ -37,7 +37,7 @@ func sharing(t *testing.T, b *backend, o Options) (h http.Handler, key string, f
 	return New(b, o), "/" + filepath.Base(file.Name()), file
 }
 
-// from asks as a client at an address does.
+// from sends a request as a client at that address.
 func from(h http.Handler, address, method, path, body string, header ...string) (int, string) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr = address

@@ -21,14 +21,14 @@ const DefaultMaxBody = 64 << 20
 // Options configures a handler. The zero value is good on the loopback
 // interface.
 type Options struct {
-	Callers secure.Guard // who may ask; the zero one lets everybody
+	Callers secure.Guard // who may call; the zero one admits everybody
 	MaxBody int64        // bytes of a request; 0 means DefaultMaxBody
 	Metrics http.Handler // for /metrics; nil leaves it out
 	Version string       // of the program, for the server metadata
 
 	// RejectEarly reports why a request to a pipeline that arrived then would be refused now,
-	// before its body is read; nil where it would not. A zero time says now. A nil
-	// function takes in every request.
+	// before its body is read; nil where it would not. A zero time means now. A nil function
+	// admits every request.
 	RejectEarly func(ctx context.Context, pipeline string, arrived time.Time) *wire.Error
 
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
@@ -76,12 +76,12 @@ func New(b wire.Backend, o Options) http.Handler {
 	return mux
 }
 
-// guard asks for the token of somebody who may look.
+// guard requires a token that may read.
 func (s *server) guard(next http.HandlerFunc) http.HandlerFunc {
 	return oip.Authorized(s.options.Callers.For(secure.Read), "this gateway", next)
 }
 
-// guardModel asks for the token of somebody who may send requests to the model.
+// guardModel requires a token that may send requests to the model.
 func (s *server) guardModel(next http.HandlerFunc) http.HandlerFunc {
 	scope := func(r *http.Request) secure.Scope { return secure.InferAt(r.PathValue("name")) }
 	return oip.AuthorizedFor(s.options.Callers, scope, "this gateway", next)
@@ -94,9 +94,8 @@ func (s *server) live(w http.ResponseWriter, _ *http.Request) {
 // readier is a backend that may not be ready whatever its pipelines are.
 type readier interface{ Ready() error }
 
-// ready is true when the gateway has been told of all services, whatever one of them lacks:
-// else that would take all gateways away from the others. Each service says of itself
-// whether it is.
+// ready is true when the gateway has received all services, ready or not: one that lacks an
+// executor must not take all gateways away from the others. Each has a readiness of its own.
 func (s *server) ready(w http.ResponseWriter, _ *http.Request) {
 	if b, ok := s.backend.(readier); ok {
 		if err := b.Ready(); err != nil {

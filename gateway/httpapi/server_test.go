@@ -27,7 +27,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// backend answers with its inputs, or as told.
+// backend answers with its inputs, or by infer where it is set.
 type backend struct {
 	infer func(context.Context, *wire.InferRequest) (*wire.InferResponse, error)
 	ready bool
@@ -94,7 +94,7 @@ func TestReadOnlyPages(t *testing.T) {
 	}
 	b.ready = false
 	code, _ := get(t, h, "/v2/health/ready")
-	require.Equal(t, 200, code, "what one service lacks is no reason to ask another gateway for the others")
+	require.Equal(t, 200, code, "a service that lacks an executor does not make the gateway unready for the others")
 	code, body := get(t, h, "/v2/models/p/ready")
 	require.Equal(t, 503, code)
 	require.Contains(t, body, "no executor")
@@ -294,7 +294,7 @@ func (o *once) Addr() net.Addr { return o.Conn.LocalAddr() }
 
 // TestSlowCallers holds that a caller who sends headers or a body byte by byte loses its
 // connection after the time for them, however steadily it sends, and that one whose body is
-// late is told so.
+// late gets an error that names it.
 func TestSlowCallers(t *testing.T) {
 	const head = "POST /v2/models/p/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n"
 	for name, c := range map[string]struct {
@@ -364,7 +364,7 @@ func TestBodiesAndAnswersOfAnyPathEnd(t *testing.T) {
 				_, err := io.WriteString(near, c.send)
 				require.NoError(t, err)
 				time.Sleep(c.time + time.Second)
-				if strings.HasPrefix(c.send, "POST") { // what it is told may wait in the pipe
+				if strings.HasPrefix(c.send, "POST") { // the refusal may wait in the pipe
 					_, err = io.Copy(io.Discard, near)
 				} else {
 					_, err = near.Read(make([]byte, 1))
@@ -415,8 +415,7 @@ func TestServeStopsInGoodOrder(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestApplications asks for a model whose name has a slash, written plainly and
-// escaped.
+// TestApplications addresses a model whose name has a slash, plain and escaped.
 func TestApplications(t *testing.T) {
 	asked := make(chan string, 1)
 	h := New(&backend{infer: func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
@@ -429,13 +428,13 @@ func TestApplications(t *testing.T) {
 	}
 	code, body := get(t, h, "/v2/models/f/app")
 	require.Equal(t, 404, code)
-	require.Contains(t, body, `f/app`, "the backend was asked for the application")
+	require.Contains(t, body, `f/app`, "the backend receives the application's name")
 }
 
 func TestRefusesBeforeItReads(t *testing.T) {
 	b := &backend{infer: func(context.Context, *wire.InferRequest) (*wire.InferResponse, error) {
-		t.Error("asked")
-		return nil, wire.Errorf(wire.CodeInternal, "", "asked")
+		t.Error("the backend was called")
+		return nil, wire.Errorf(wire.CodeInternal, "", "called")
 	}}
 	h := New(b, Options{RejectEarly: func(_ context.Context, name string, _ time.Time) *wire.Error {
 		if name != "p" {

@@ -10,9 +10,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
-// Devices collects how devices are doing, from what read says at the time. What
-// is not known has no sample. Register it with a Metrics' registry where the
-// devices are those of the same process, or serve it by itself.
+// Devices collects the readings of devices, calling read at every scrape. A value that is not
+// known has no sample. Register it with a Metrics' registry where the devices are those of the
+// same process, or serve it by itself.
 func Devices(read func() []devices.Reading) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("harpagon_"+name, help, append([]string{"host", "device", "hardware"}, labels...), nil)
@@ -90,9 +90,9 @@ func (c *deviceCollector) gpu(g *devices.GPU, send func(*prometheus.Desc, float6
 	send(c.divided, divided)
 }
 
-// Services collects what is planned of the services that a gateway serves, from
-// what read says at the time, so that rules can set promises beside what happens.
-// What a kind of service does not have has no sample.
+// Services collects the plans of the services that a gateway serves, calling read at every
+// scrape, so that rules can compare promises with measurements. A value that a kind of service
+// lacks has no sample.
 func Services(read func() []placement.Deployment) prometheus.Collector {
 	describe := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("harpagon_service_"+name, help, []string{"pipeline"}, nil)
@@ -159,8 +159,8 @@ func flag(yes bool) float64 {
 	return 0
 }
 
-// Promises collects since when plans have not kept what they promise, and why, from what read
-// says at the time by pipeline. There are no samples of those that do.
+// Promises collects since when, and why, plans break their promise, calling read at every
+// scrape for these by pipeline. Plans that keep it have no samples.
 func Promises(read func() map[string]autoscale.Broken) prometheus.Collector {
 	return promises{read, prometheus.NewDesc("harpagon_service_promise_broken_seconds",
 		"For how long too few requests have been in time, by reason: rate, fails, refused, late.", []string{"pipeline", "module", "reason"}, nil)}
@@ -182,7 +182,7 @@ func (c promises) Collect(to chan<- prometheus.Metric) {
 }
 
 // DevicesWanted collects how many devices of each kind of hardware services hold and ask for,
-// from what read says at the time.
+// calling read at every scrape.
 func DevicesWanted(read func() map[string]int) prometheus.Collector {
 	return wanted{read, prometheus.NewDesc("harpagon_devices_wanted",
 		"Devices that services hold and ask for, of hardware that hosts are made of.", []string{"hardware"}, nil)}
@@ -203,9 +203,9 @@ func (c wanted) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Trials collects how generations fare that are tried on a share of requests, beside
-// those that serve, from what read says at the time by the name of the service. There are
-// no samples of a service where nothing is tried, and each trial begins at 0.
+// Trials compares generations that are tried on a share of requests with those that serve,
+// calling read at every scrape for these by service. There are no samples of a service where
+// nothing is tried, and each trial begins at 0.
 func Trials(read func() map[string]rollout.Seen) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("harpagon_trial_"+name, help, append([]string{"pipeline"}, labels...), nil)
@@ -250,7 +250,7 @@ func (c *trialCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 // Streams collects how many streams of pipelines are open, and what share of their frames is in
-// time, from what read says at the time. There are no samples of pipelines without any.
+// time, calling read at every scrape. There are no samples of pipelines without any.
 func Streams(read func() map[string]admission.StreamShares) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("harpagon_stream"+name, help, append([]string{"pipeline"}, labels...), nil)

@@ -21,7 +21,7 @@ func TestDevices(t *testing.T) {
 		{UUID: "GPU-1", Name: "NVIDIA H200", Memory: 100, Used: 60, Utilisation: 0.5, Temperature: 41, Processes: []devices.Process{{PID: 1}}},
 		{UUID: "GPU-2", Name: "NVIDIA A100", Memory: 50, Utilisation: devices.Unknown, Temperature: devices.Unknown, Divided: true},
 	})
-	require.Len(t, all, 3, "what is not offered is told of, too")
+	require.Len(t, all, 3, "devices that are not offered are exported, too")
 	m := New()
 	m.Registry().MustRegister(Devices(func() []devices.Reading { return all }))
 	answer := httptest.NewRecorder()

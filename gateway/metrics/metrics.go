@@ -1,5 +1,5 @@
-// Package metrics shows a gateway to Prometheus. It is an observer like any
-// other; nothing in the gateway knows of it.
+// Package metrics shows a gateway to Prometheus. It is an observer like any other; the gateway
+// does not depend on it.
 //
 //	m := metrics.New()
 //	g := gateway.New(gateway.Options{Observer: m.Observer()})
@@ -56,7 +56,7 @@ func New() *Metrics {
 	seconds := prometheus.ExponentialBuckets(50e-6, 2, 19) // to 13 s
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "harpagon", Name: name, Help: help, Buckets: buckets,
-			// Native buckets a tenth wide hold any objective, for a Prometheus that asks for them.
+			// Native buckets a tenth wide hold any objective, for a Prometheus that reads native histograms.
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour}, labels)
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -204,9 +204,9 @@ func (m *Metrics) batchEnd(i gateway.BatchInfo) {
 	m.batches.WithLabelValues(i.Pipeline, i.Module).Observe(i.Compute.Seconds())
 }
 
-// Keep has the series of what is gone forgotten whenever they are asked for: read says what is
-// served, the modules by pipeline; none of a pipeline are all. What is still under way, or
-// attached, is told of until it has ended.
+// Keep deletes, at every scrape, the series of what is no longer served. read returns the
+// served modules by pipeline; no modules mean all of them. Series of what is still under way or
+// attached stay until it ends.
 func (m *Metrics) Keep(read func() map[string][]string) { m.served = read }
 
 // gather collects what is not gone.

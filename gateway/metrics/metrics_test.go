@@ -96,8 +96,8 @@ func TestGenerationsLeaveNoSeries(t *testing.T) {
 	}
 }
 
-// TestWhatIsGoneLeavesNoSeries holds that nothing is told of a service that was taken down, or
-// of a module that has another name now, once what was under way has ended.
+// TestWhatIsGoneLeavesNoSeries: a service that was taken down, or a module that was renamed,
+// has no series once what was under way has ended.
 func TestWhatIsGoneLeavesNoSeries(t *testing.T) {
 	m := New()
 	served := map[string][]string{"p": {"m"}, "f": nil, "f/app": nil}

@@ -7,8 +7,8 @@
 //
 // A trace is written when its request is over, from the times that the gateway keeps
 // anyway. So a request that is not sampled costs one decision, and whether a request was
-// late is known when it is decided: late, dropped and failed requests are kept whatever
-// the sampler says, up to a rate (Options.Kept).
+// late is known when it is decided: late, dropped and failed requests are kept whatever the
+// sampler decides, up to a rate (Options.Kept).
 //
 // # Spans
 //

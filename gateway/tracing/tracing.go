@@ -25,14 +25,14 @@ import (
 // failed, beside those that the sampler takes.
 const DefaultKept = 20
 
-// Options say what is traced.
+// Options configure what is traced.
 type Options struct {
 	Exporter sdktrace.SpanExporter
-	Sampler  sdktrace.Sampler // by head; nil takes all, or what the caller's context says
+	Sampler  sdktrace.Sampler // by head; nil takes all, or what the caller's context sampled
 	Kept     float64          // late, dropped and failed ones per second beside; 0 means DefaultKept, below 0 none
 	Version  string           // of the program
 
-	// Warn is told once a minute at most that spans could not be sent; nil is not told.
+	// Warn is called at most once a minute when spans could not be sent; may be nil.
 	Warn func(string)
 }
 
@@ -80,7 +80,7 @@ func (t *Tracer) Shutdown(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Observer is to be told what happens; see gateway.Tee. Of a nil Tracer it is empty.
+// Observer feeds the Tracer; see gateway.Tee. Of a nil Tracer it is empty.
 func (t *Tracer) Observer() gateway.Observer {
 	if t == nil {
 		return gateway.Observer{}
@@ -88,10 +88,10 @@ func (t *Tracer) Observer() gateway.Observer {
 	return gateway.Observer{Traced: t.request}
 }
 
-// keep marks contexts of requests that are sampled whatever the sampler says.
+// keep marks contexts of requests that are sampled whatever the sampler decides.
 type keep struct{}
 
-// keeping samples what keep marks, and for the rest asks.
+// keeping samples what keep marks, and leaves the rest to the Sampler.
 type keeping struct{ sdktrace.Sampler }
 
 func (k keeping) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
@@ -101,7 +101,7 @@ func (k keeping) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 	return k.Sampler.ShouldSample(p)
 }
 
-// wanted reports whether a request that ended so is kept whatever the sampler says.
+// wanted reports whether a request that ended so is kept whatever the sampler decides.
 func (t *Tracer) wanted(o gateway.Outcome) bool {
 	switch o {
 	case gateway.Late, gateway.Dropped, gateway.Failed:
@@ -114,16 +114,16 @@ func ms(key string, d time.Duration) attribute.KeyValue {
 	return attribute.Float64("harpagon."+key+"_ms", float64(d)/float64(time.Millisecond))
 }
 
-// FromEnvironment makes the Tracer that the environment asks for, by OpenTelemetry's
-// variables; nil where it asks for none. Traces are on when OTEL_EXPORTER_OTLP_ENDPOINT,
+// FromEnvironment makes the Tracer that OpenTelemetry's environment variables describe; nil
+// where they turn tracing off. Traces are on when OTEL_EXPORTER_OTLP_ENDPOINT,
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER=otlp is set, and off with
 // OTEL_TRACES_EXPORTER=none or OTEL_SDK_DISABLED=true. OTEL_EXPORTER_OTLP_PROTOCOL is
 // http/protobuf (default) or grpc; OTEL_TRACES_SAMPLER and its _ARG are those of the
 // specification. The exporters read the rest: headers, time-outs, certificates.
 //
 // OpenTelemetry's autoexport, which chooses the exporter by the same variables, would save 20 lines
-// here and bring ten modules: exporters of logs and metrics, to consoles and for Prometheus. It
-// knows no samplers.
+// here and bring ten modules: exporters of logs and metrics, to consoles and for Prometheus. It has
+// no samplers.
 func FromEnvironment(ctx context.Context, version string, tell func(string)) (*Tracer, error) {
 	on, err := asked()
 	if !on || err != nil {
@@ -200,7 +200,7 @@ func samplerOf(name, arg string) (sdktrace.Sampler, error) {
 	return nil, fmt.Errorf("OTEL_TRACES_SAMPLER is %q; known are always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off and parentbased_traceidratio", name)
 }
 
-// again is how soon it is said once more that spans cannot be sent.
+// again is the least time between two warnings that spans cannot be sent.
 const again = time.Minute
 
 // quiet reports failures now and then, instead of at each.

@@ -176,7 +176,7 @@ func number(s *otlp.Span, key string) float64 {
 	return 0
 }
 
-// TestSampling asks by head, and keeps what was not in time, up to a rate.
+// TestSampling samples by head, and keeps what was not in time, up to a rate.
 func TestSampling(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -210,7 +210,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestRefused has a trace, too: of one span that says why.
+// TestRefused: a refused request has a trace, too, of one span with the reason.
 func TestRefused(t *testing.T) {
 	out := tracetest.NewInMemoryExporter()
 	traces := New(Options{Exporter: out})

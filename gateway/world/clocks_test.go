@@ -19,7 +19,7 @@ func wrong(r *rand.Rand) time.Duration {
 	return between(r, -2*time.Hour, 2*time.Hour).Truncate(time.Second)
 }
 
-// clock is the time of day by the process's clock; what has passed it knows exactly.
+// clock is the time of day by the process's clock, which may be wrong; elapsed time is exact.
 func (p *process) clock() time.Time {
 	p.mu.Lock()
 	by := p.wrong

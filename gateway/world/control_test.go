@@ -95,7 +95,7 @@ func (s *service) served() int {
 
 // generationsApart is how many generations a life of a service has at most. Where services
 // are deleted the later life has the lower ones, which no other has: a real one begins with 1
-// again, and then nobody could tell from an answer by which of two it was made.
+// again, and then an answer would not show which of two made it.
 const generationsApart, lastLife = 1000, 100
 
 // begin begins another life.

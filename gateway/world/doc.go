@@ -14,10 +14,10 @@
 // others (workflows_test.go) the workflows of services and of the fleet do, in Temporal's
 // test environment, by the activities that they have in production.
 //
-// A checker (history_test.go) is told of what callers see, and of all that passes the
-// network. At the end faults cease; then single ones happen while callers ask
-// (single_test.go), which may make no request wait as if nobody knew of it; and then the
-// fleet has to serve as if nothing had been.
+// A checker (history_test.go) receives the outcomes of callers and every message of the
+// network. At the end faults cease; then single ones happen under load (single_test.go), after
+// which no request may be forgotten until its gateway gives it up; and then the fleet has to
+// serve as if nothing had happened.
 //
 // Draws do not depend on the order in which goroutines run: each actor has a sequence of
 // its own, and engines draw by the request and the time. Delays are drawn by the

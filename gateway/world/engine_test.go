@@ -79,7 +79,7 @@ func (*instance) Close() error  { return nil }
 func (i *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Tensor, error) {
 	w, f, now := i.world, &i.world.faults, time.Now().UnixNano()
 	if i.gone.Load() {
-		w.history.violate("module %s on %s is to compute although it has crashed, and was not loaded anew", i.module, i.device)
+		w.history.violate("module %s on %s is to compute although it has crashed, and was not loaded again", i.module, i.device)
 	}
 	answers := make([][]wire.Tensor, len(items))
 	ids := make([]int, len(items))

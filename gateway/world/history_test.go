@@ -173,16 +173,16 @@ func (h *history) observer(life int, g *gatewayProcess, counts *counts) gateway.
 				r.ended++
 				r.outcome = i.Outcome
 				if i.Unaccepted == (r.begun > 0) {
-					h.violations = append(h.violations, fmt.Sprintf("request %d: begun %d times, and its end says unaccepted: %v", r.id, r.begun, i.Unaccepted))
+					h.violations = append(h.violations, fmt.Sprintf("request %d: begun %d times, and its end has unaccepted: %v", r.id, r.begun, i.Unaccepted))
 				}
 			}
 		},
 	}
 }
 
-// forgotten is how long after its deadline a request has not ended that nobody knows of any
-// more: gateways give it up a second after it. One that waits, or is computed, is dropped or
-// answered before, however an owner or a connection changes meanwhile.
+// forgotten is how long after its deadline a request that was lost on the way has not ended:
+// gateways give it up a second after the deadline. One that waits, or is computed, is dropped
+// or answered before, however an owner or a connection changes meanwhile.
 const forgotten = 500 * time.Millisecond
 
 // answered checks the end of a call.
@@ -208,7 +208,7 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 		h.violate("request %d of %s by %s after %v: %s", r.id, r.service.name, r.gateway.name, took, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case err != nil && err.Code == wire.CodeNotFound && ended == 0: // nobody is told of names
+	case err != nil && err.Code == wire.CodeNotFound && ended == 0: // unknown names reach no observer
 	case ended != 1 || begun > 1:
 		wrong("it has begun %d times and ended %d times", begun, ended)
 	}
@@ -277,19 +277,19 @@ func (h *history) refused(r *request, err *wire.Error, harmed map[wire.Code]bool
 		}
 	default:
 		if !harmed[err.Code] {
-			wrong("%v, but no engine has said so", err)
+			wrong("%v, but no engine has returned that", err)
 		}
 	}
 }
 
-// watch is told of all messages of one stream of an executor.
+// watch receives all messages of one stream of an executor.
 type watch struct {
 	history      *history
 	executor, to string
 	given        map[uint64]*attach.Batch // that have no result; under the history's lock
-	stale        map[uint64]bool          // told by an owner that was replaced
+	stale        map[uint64]bool          // sent by an owner that was replaced
 	drained      bool                     // the peer has let the executor go
-	sent         map[string]uint64        // the highest epoch by which the peer was told to send; by service
+	sent         map[string]uint64        // the highest epoch by which the peer was ordered to send; by service
 }
 
 func (h *history) watch(executor, to string) *watch {

@@ -286,8 +286,8 @@ func (w *world) conn(a, b *process) (near, far net.Conn) {
 	return near, far
 }
 
-// stream joins an executor and a gateway or a dispatcher by messages; seen is told of
-// each where it leaves and where it arrives.
+// stream joins an executor and a gateway or a dispatcher by messages; seen is called for each
+// where it leaves and where it arrives.
 func (w *world) stream(from *process, executor string, n int, to *process) (near, far attach.Stream) {
 	near, x := attach.Pipe()
 	y, far := attach.Pipe()

@@ -10,11 +10,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// Control is away at times, longer than anything that processes are patient with: nothing
-// is changed or replaced then, and a gateway that starts is told nothing. What is declared
-// meanwhile waits, and the last of it is carried out afterwards. What control has done last
-// it may do once more, because it has not heard that it was done; and an order that was
-// given long ago may come to a gateway only now.
+// Control is away at times, longer than any timeout of other processes: nothing is changed or
+// replaced then, and a gateway that starts receives nothing. What is declared meanwhile waits,
+// and the last of it is carried out afterwards. Control may repeat its last order, because the
+// acknowledgement was lost; and an old order may reach a gateway late.
 
 // orders are those that control has given to gateways for a service.
 type orders struct {
@@ -111,7 +110,7 @@ func (s *service) giveAgain() {
 	}
 }
 
-// deleteLate tells gateways of the last deletion once more: what was applied since stays.
+// deleteLate repeats the last deletion to gateways: what was applied since stays.
 func (s *service) deleteLate() {
 	w := s.world
 	ctx, cancel := context.WithTimeout(w.life, time.Second)
@@ -120,7 +119,7 @@ func (s *service) deleteLate() {
 		before, _ := g.own.Deployment(s.name)
 		_ = g.own.Remove(ctx, s.name, placement.Age{Life: s.life})
 		if _, serves := g.own.Deployment(s.name); before.Life == s.life && !serves && w.same(g.process, g.own) {
-			w.history.violate("%s serves %s no more, since it was told late of a deletion before", g.process.name, s.name)
+			w.history.violate("%s serves %s no more, since an earlier deletion arrived late", g.process.name, s.name)
 		}
 	}
 }

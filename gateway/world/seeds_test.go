@@ -24,7 +24,7 @@ var (
 	first = flag.Uint64("first", 1, "the first seed of TestSeeds")
 	count = flag.Int("seeds", 25, "how many seeds TestSeeds plays")
 	story = flag.Bool("story", false, "print what has happened in every seed")
-	again = flag.Bool("again", false, "play every seed twice, and say how many have gone the same way")
+	again = flag.Bool("again", false, "play every seed twice, and report how many have gone the same way")
 )
 
 // TestSeeds plays seeds one after the other, and reports what there was in them.
@@ -207,7 +207,7 @@ func (w *world) live() {
 	w.end()
 }
 
-// callers has callers ask until faults cease.
+// callers sends requests until faults cease.
 func (w *world) callers(s *service) {
 	r := random(w.seed, "callers of "+s.name)
 	for w.troubled() && w.pause(time.Duration(r.ExpFloat64()/s.rate*float64(time.Second))) {
@@ -367,7 +367,7 @@ func (w *world) ready() bool {
 	return true
 }
 
-// probe asks at leisure, when all is well, and everything must be answered in time.
+// probe sends requests at a low rate to a healthy fleet, all of which must be answered in time.
 func (w *world) probe() {
 	if !w.ready() {
 		w.history.violate("a gateway does not come back")
@@ -427,7 +427,7 @@ func (w *world) settled() {
 		}
 		counted := g.counted()
 		if a, e, n := counted["harpagon_requests_accepted_total"], counted["harpagon_requests_ended_total"], counted["harpagon_requests_in_flight"]; a != float64(g.accepted) || e != a || n != 0 {
-			h.violate("%s says that it has accepted %v requests, ended %v, and has %v in flight; it has accepted %d", g.name, a, e, n, g.accepted)
+			h.violate("%s reports %v requests accepted, %v ended and %v in flight; it has accepted %d", g.name, a, e, n, g.accepted)
 		}
 		for _, s := range w.services {
 			if n := g.Measures(s.name).InFlight; n != 0 {

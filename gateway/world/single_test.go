@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Faults that come together may make any request as late as its gateway's patience lasts,
-// and so hide that somebody has forgotten it. So single ones happen once the fleet is whole
-// again, while callers ask: an owner is replaced, or one connection is cut. Requests may be
-// late then, or refused, but each ends as one of which somebody knows (forgotten).
+// Faults that come together may delay any request until its gateway gives it up, and so hide
+// that it was lost. So single ones happen once the fleet is whole again, under load: an owner
+// is replaced, or one connection is cut. Requests may be late then, or refused, but none is
+// given up as lost (forgotten).
 
 const singleFaults = 8
 
@@ -35,7 +35,7 @@ func (w *world) disturbOnce() {
 	w.pause(2 * time.Second) // patience
 }
 
-// askTogether asks as often as two batches take, within the time of two.
+// askTogether sends as many requests as two batches hold, within the time of two.
 func (w *world) askTogether(s *service, draw uint64) {
 	r := random(w.seed, fmt.Sprint("together", s.name, draw))
 	for i := range 2 * s.batch {

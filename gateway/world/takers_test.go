@@ -209,8 +209,8 @@ func (m mortal) RunExecutor(ctx context.Context, t executors.Task, o executors.O
 	return m.Host.RunExecutor(ctx, t, o)
 }
 
-// announced is a gateway as its process offers it to workflows. Callers ask no gateway that
-// is not ready, so nobody has to be told that a service exists.
+// announced is a gateway as its process offers it to workflows. Callers use ready gateways
+// only, so services need no announcement.
 type announced struct{ *gateway.Gateway }
 
 func (announced) Announce(string) {}

@@ -30,7 +30,7 @@ import (
 )
 
 // temporalServer runs the workflows of the control role in Temporal's test environment, one
-// for that of the fleet and one for that of each service, and is the client of those who ask
+// for that of the fleet and one for that of each service, and is the client of those who call
 // them. What is between it and other processes waits while control is away.
 //
 // What the environment cannot: a workflow cannot continue as new, because an environment
@@ -102,8 +102,8 @@ func (t *temporalServer) start(id, kind string, input any) {
 	e.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, id, _, name string, arg any) error { return t.SignalWorkflow(t.world.life, id, "", name, arg) }).Maybe()
 	e.OnRequestCancelExternalWorkflow(mock.Anything, mock.Anything, mock.Anything).Return(errors.New("it does not run")).Maybe()
-	// The environment tells activities of neither: a workflow that is cancelled it ends at
-	// once, without what the workflow would do then.
+	// The environment reports neither to activities: it ends a cancelled workflow at once, without
+	// running its cleanup.
 	e.SetOnChildWorkflowStartedListener(func(i *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
 		t.begins(i.WorkflowExecution.ID)
 	})

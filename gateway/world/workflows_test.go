@@ -80,7 +80,7 @@ func (s *service) declaration(of spec) scheduler.Spec {
 	return scheduler.Spec{Pipeline: &p, Hardware: []pipelines.Hardware{{Name: "cpu", Price: 0.1}}}
 }
 
-// profile says of all modules how long their batches take.
+// profile adds the durations of all batch sizes to every module's profile.
 func (s *service) profile(p *pipelines.Pipeline) {
 	for i := range p.Modules {
 		for batch := 1; batch <= s.batch; batch++ {

@@ -46,7 +46,7 @@ type world struct {
 	faults      faults
 	deletes     bool
 	shared      bool   // dispatchers apart from gateways
-	claims      bool   // they own services without being told by control
+	claims      bool   // they own services without an order from control
 	clocks      bool   // are wrong
 	outages     bool   // of control
 	onlyStreams bool   // see drawStreams
@@ -322,7 +322,7 @@ func (w *world) dial(ctx context.Context, h *hostProcess, address string) (attac
 		}
 	}
 	w.mu.Unlock()
-	if to == nil { // the host has not been told of any gateway yet
+	if to == nil { // the host has received no gateway yet
 		return nil, errors.New("nobody has that address")
 	}
 	near, far := w.stream(&h.process, name, n, to)
