@@ -101,7 +101,7 @@ func TestTheNextBatchIsThereWhenOneEnds(t *testing.T) {
 		require.EqualValues(t, 1, r.result().ID)
 		time.Sleep(way)
 		r.send(numbers(2)...)
-		require.Equal(t, way, func() time.Duration { synctest.Wait(); return s.idle }(), "nobody knew when the first would end")
+		require.Equal(t, way, func() time.Duration { synctest.Wait(); return s.idle }(), "the first has no measured duration to send Soon by")
 		for id := uint64(2); id < 10; id++ {
 			soon := r.soon()
 			assert.Equal(t, id, soon.ID)

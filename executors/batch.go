@@ -376,10 +376,9 @@ func (p *Durations) Expect(size int) time.Duration {
 	return p.means[size]
 }
 
-// The lead with which the end of a batch is told: a share of it, within bounds. On
-// an idle machine the next one is there after half a millisecond, but where all
-// cores are used every hand-over takes longer. What arrives in the meantime waits
-// for the batch after the next, hence no more.
+// The lead of Soon before the end of a batch: a share of it, within bounds. On an idle machine
+// the next one arrives after half a millisecond, but where all cores are used every hand-over
+// takes longer. What arrives in the meantime waits for the batch after the next, hence no more.
 const (
 	leadShare = 8
 	leadLeast = 500 * time.Microsecond
@@ -392,7 +391,7 @@ func lead(expected time.Duration) time.Duration {
 }
 
 // MemoryBound is on the bytes that batches take. Take takes n of them until release is called, or
-// says that they are too many, as a *wire.Error.
+// returns a *wire.Error when they are too many.
 type MemoryBound interface {
 	Take(n int64) (release func(), err error)
 }

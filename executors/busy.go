@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrUseUnknown means that this platform does not tell how busy it is.
+// ErrUseUnknown means that this platform does not report how busy it is.
 var ErrUseUnknown = errors.New("busy: this system does not report how its processors are used")
 
 // ProcessorReading is how much processor time has been spent up to an instant.
@@ -39,7 +39,7 @@ func (r ProcessorReading) Since(earlier ProcessorReading) ProcessorUse {
 	return ProcessorUse{Elapsed: elapsed, Cores: r.Cores, Own: cores(own), Others: cores(r.All - earlier.All - own)}
 }
 
-// Known reports whether there is anything to tell.
+// Known reports whether the use was read.
 func (u ProcessorUse) Known() bool { return u.Cores > 0 }
 
 // Describe is the use of others as a sentence without a full stop.

@@ -56,7 +56,7 @@ func TestWhatCannotBeReadIsUnknown(t *testing.T) {
 	}
 }
 
-func TestThisMachineTells(t *testing.T) {
+func TestThisMachineReportsItsUse(t *testing.T) {
 	before, err := ReadProcessors()
 	require.NoError(t, err)
 	for spent := time.Duration(0); spent < 5*tick; { // compute until the kernel has counted it

@@ -2,5 +2,5 @@
 
 package executors
 
-// ReadProcessors knows nothing here.
+// ReadProcessors returns ErrUseUnknown on this platform.
 func ReadProcessors() (ProcessorReading, error) { return ProcessorReading{}, ErrUseUnknown }

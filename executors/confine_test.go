@@ -58,5 +58,5 @@ func TestConfinement(t *testing.T) {
 	_, _, err := h.place(context.Background(), pipelines.Module{Name: "m", Model: key})
 	assert.ErrorContains(t, err, "wants to read", "nothing is placed, measured or loaded before")
 	_, err = h.EngineFor(pipelines.Module{Name: "m", Model: key})
-	assert.ErrorContains(t, err, "wants to read", "its digest is not told")
+	assert.ErrorContains(t, err, "wants to read", "its digest is not revealed")
 }

@@ -71,7 +71,7 @@ func (c *Constants) Fill(items [][]wire.Tensor) [][]wire.Tensor {
 	return filled
 }
 
-// withConstants is an engine whose instances do not know of constants.
+// withConstants is an engine whose instances do not handle constants.
 type withConstants struct{ Engine }
 
 // fixing wraps the engine where the module has constants.
@@ -134,7 +134,7 @@ func (f *filled) AwaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// filledSampler keeps what an instance knows of inputs for measuring.
+// filledSampler forwards an instance's own inputs for measuring.
 type filledSampler struct {
 	*filled
 	sampler Sampler

@@ -15,7 +15,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// echo gives its inputs back, and knows nothing of constants.
+// echo gives its inputs back, without handling constants.
 type echo struct{ signature pipelines.Signature }
 
 func (echo) Name() string    { return "echo" }
@@ -127,7 +127,7 @@ func TestBatchesThatFit(t *testing.T) {
 	}
 	assert.Equal(t, []int{1}, MeasureTask{Module: pipelines.Module{Unbatched: true}}.Fit(echo{}).batches())
 	own := MeasureTask{Module: pipelines.Module{Batches: []int{3, 5}}}
-	assert.Equal(t, []int{3, 5}, own.Fit(limited{most: 3}).batches(), "loading says what is wrong with them")
+	assert.Equal(t, []int{3, 5}, own.Fit(limited{most: 3}).batches(), "loading reports what is wrong with them")
 }
 
 // An instance that is fed constants ends by itself as that which it feeds.

@@ -14,10 +14,9 @@ import (
 
 // deviceQueue hands one device to its users in turn. Waiting batches are served
 // by due time, earliest first, and a batch that runs is never interrupted.
-// Batches of one user may run side by side up to its concurrency; those of
-// different users never do, because the profile knows nothing of that. A
-// batch that waits is overtaken only by one that is due earlier, so the batches
-// of one user that run side by side cannot starve another.
+// Batches of one user may run side by side up to its concurrency; those of different users
+// never do, because profiles do not cover that. A batch that waits is overtaken only by one
+// that is due earlier, so the batches of one user that run side by side cannot starve another.
 //
 // The zero value is an idle device.
 type deviceQueue struct {
@@ -185,7 +184,7 @@ type DeviceStatus struct {
 	Device    string
 	Hardware  string
 	Capacity  int64 // bytes that it offers; 0 when unknown
-	Memory    int64 // bytes that executors hold there, as far as they know
+	Memory    int64 // bytes that executors hold there, as far as they report them
 	Executors int
 	Waiting   int // batches that wait for it
 

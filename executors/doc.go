@@ -12,57 +12,52 @@
 //	                         └───────────────────────────────────────────────┘
 //
 // A batch that the engine refuses, because of one request or another, is
-// computed again request by request, so that only those fail that spoil it. When
-// the engine is lost, the executor says so with the result and takes no batch in
-// that place until it has loaded the engine again and said Ready.
+// computed again request by request, so that only those fail that spoil it. When the engine is
+// lost, the executor reports that with the result and takes no batch in that lane until it has
+// loaded the engine again and sent Ready.
 //
 // An engine that has its device for itself and can take a batch while it computes
-// another (stager) need not wait for the way of the next one: shortly before the
-// end of a batch the executor says Soon, and what the gateway sends then is with
-// the engine when that is free (lanes.go).
+// another (stager) need not wait for the next one to travel: shortly before the end of a batch
+// the executor sends Soon, and the batch that the gateway sends then has arrived when the
+// engine is free (lanes.go).
 //
 // Several executors may share a device. Their batches then take turns, the one
 // that is due first goes first, and a batch that has begun is never
 // interrupted: this is the non-preemptive earliest-deadline-first order that
 // the scheduler's demand test assumes.
 //
-// Host.Measure runs a module by itself and yields the profile points that the
-// planner works with; Measurement says how.
+// Host.Measure runs a module by itself and yields the profile points that the planner works
+// with; see Measuring below.
 //
-// Engines are values that the program passes in; this package knows none of
-// them by import. The sub-packages hold them: steps (processing steps in
-// Go), emulated (sleeps for profiled durations), gorgonia with child (networks
-// in a process of their own), remote (models on other servers), process
-// (commands that serve a model), and reference (slow and plain, for checks).
+// Engines are values that the program passes in; this package imports none of them. The
+// sub-packages hold them: steps (processing steps in Go), emulated (sleeps for profiled
+// durations), gorgonia with child (networks in a process of their own), remote (models on other
+// servers), process (commands that serve a model), and reference (slow and plain, for checks).
 //
 // # Devices
 //
-// A deviceQueue says whose turn it is on a device, and how long turns take.
-//
-// A deviceQueue is given to its users one after the other, whoever is due first.
-// Durations are how long batches have taken there, from which lead tells when the
-// next one is best called for.
+// A deviceQueue gives a device to its users one after the other, the earliest due time first,
+// and records how long batches take there, which sets the lead of Soon.
 //
 // # Measuring
 //
-// A measurement says how a measurement of a module goes, and what becomes of its
-// runs. It knows batch sizes and durations only; Host.Measure says how
-// instances are loaded and run.
+// A measurement decides which runs of a module follow, and what its profile points are. It sees
+// batch sizes and durations only; Host.Measure loads and runs the instances.
 //
-// For one number of batches at a time, a measurement loads instances for one batch
-// size after the other, to know their memory, and then measures all sizes on those
-// of the largest, in rounds: every size has its turn in each, so that what disturbs
-// the machine for a while disturbs all sizes alike. It goes on until every size has
-// enough runs (RoundLimits) and half of the rounds were calm, or patience ends:
+// For one number of batches at a time, a measurement loads instances for one batch size after
+// the other, to read their memory, and then measures all sizes on those of the largest, in
+// rounds: every size has its turn in each, so that what disturbs the machine for a while
+// disturbs all sizes alike. It goes on until every size has enough runs (RoundLimits) and half
+// of the rounds were calm, or patience ends:
 //
 //	load 1 ── load 4 ── load 16 ── round: 1 4 16 ── round: 16 4 1 ── ... ── points
 //
 // An engine that LoadsOnce is loaded for the largest only, and reports the memory of all. An instance that is a Keeper
-// is not closed in the end: the executor that is planned by what it told may have it.
+// is not closed in the end: the executor that is planned from its measurement may reuse it.
 //
 // Durations are taken from the calm rounds, or the calmest half; spreads from all.
-// What is known at any time is Measured: told after every round, and enough to go
-// on from when the measurement was interrupted.
+// What is known at any time is Measured: reported after every round, and enough to resume an
+// interrupted measurement from.
 //
 // # What modules are sent
 //
@@ -99,12 +94,11 @@
 //
 // On Linux the source is /proc: the processor time of all (/proc/stat, time that
 // a hypervisor gave away counts as used) less that of this process and its
-// descendants (/proc/PID/stat). The kernel counts in ticks of 10 ms, so that a
-// ProcessorUse of much less than a second says little. Elsewhere nothing is known, and
-// ReadProcessors says so with ErrUseUnknown.
+// descendants (/proc/PID/stat). The kernel counts in ticks of 10 ms, so that a ProcessorUse of
+// much less than a second is inaccurate. Elsewhere ReadProcessors returns ErrUseUnknown.
 //
 // # Memory
 //
-// ReserveMemory bounds what batches make on a host, such as pictures: they ask before they
-// take it.
+// ReserveMemory bounds what batches allocate on a host, such as pictures: they reserve it
+// first.
 package executors

@@ -20,7 +20,7 @@ type Model struct {
 	MaxBatch    int                // largest of Batches
 	Cores       int                // processor cores of the device, where it is an instance; 0 means 1
 	Concurrency int                // instances of this module side by side on the device; 0 means 1
-	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot know
+	Outputs     []string           // outputs that the pipeline refers to; for engines that cannot derive them
 	OutputRows  map[string]float64 // emulated only: mean rows of outputs that a scattering module consumes
 
 	// Feeds states what the pipeline sends to inputs whose size the model leaves
@@ -31,7 +31,7 @@ type Model struct {
 // Engine loads models. It is a value without global state; several engines of
 // the same kind may live side by side.
 type Engine interface {
-	// Name is what HCL says in `engine = "..."` and what profiles are kept under.
+	// Name is the value of `engine = "..."` in HCL and the key of profiles.
 	Name() string
 	// Version changes when measured durations may change.
 	Version() string
@@ -44,8 +44,7 @@ type Instance interface {
 	// Signature gives inputs and outputs for one request, without batch
 	// dimension. A port whose Datatype is empty takes or gives any tensor.
 	Signature() pipelines.Signature
-	// Memory is the number of bytes that the instance holds on its device, or
-	// 0 when it cannot tell.
+	// Memory is the number of bytes that the instance holds on its device, or 0 when unknown.
 	Memory() int64
 	// Run computes one batch. items[i][j] is input j of request i, in the order
 	// of the signature; so is the result for outputs. len(items) is at least 1
@@ -87,7 +86,7 @@ type mortal interface {
 }
 
 // LoadsOnce is an Engine whose models take long to load, as those of programs that bring a GPU's libraries, and
-// whose instances tell what ones for smaller batches would hold: all batch sizes are measured on one.
+// whose instances report what ones for smaller batches would hold: all batch sizes are measured on one.
 type LoadsOnce interface {
 	LoadsOnce()
 }
@@ -104,15 +103,15 @@ type Keeper interface {
 	Keep()
 }
 
-// Signer is an Engine that can tell what a module consumes and produces
-// without loading it, for checks before anything runs.
+// Signer is an Engine that returns what a module consumes and produces without loading it, for
+// checks before anything runs.
 type Signer interface {
 	Signature(m pipelines.Module) (pipelines.Signature, error)
 }
 
 // Checker is an Engine that may be missing on a machine, such as one whose
-// shared library is found when the program runs. Available says why it cannot
-// run and how to get it; nil when it can.
+// shared library is found when the program runs. Available returns why it cannot run and how to
+// get it; nil when it can.
 type Checker interface {
 	Available() error
 }
@@ -124,8 +123,8 @@ type Sampler interface {
 	Sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor
 }
 
-// errBatchAxis is what engines say that only know of a first one.
-var errBatchAxis = errors.New("batch_axis is known to the onnxruntime engines only; set engine = \"onnxruntime\", or export the model with the batch first")
+// errBatchAxis is the error of engines that take the batch in the first axis only.
+var errBatchAxis = errors.New("batch_axis is supported by the onnxruntime engines only; set engine = \"onnxruntime\", or export the model with the batch first")
 
 // errLibraries is why an engine cannot take the place of ONNX Runtime.
 var errLibraries = errors.New("operators come from libraries for the onnxruntime engines only")
@@ -133,7 +132,7 @@ var errLibraries = errors.New("operators come from libraries for the onnxruntime
 // errState is why an engine cannot serve a module that keeps state.
 var errState = errors.New("it keeps no state between the frames of a stream; take state out of the module, set engine = \"onnxruntime\" for a recurrent network, or serve it by a program with a Session (command)")
 
-// keepsState compares what a module says of state with what was loaded.
+// keepsState compares whether a module declares state with what was loaded.
 func keepsState(m *pipelines.Module, sig pipelines.Signature) error {
 	switch loops := sig.Loops(); {
 	case m.State && len(loops) == 0:
@@ -144,8 +143,8 @@ func keepsState(m *pipelines.Module, sig pipelines.Signature) error {
 	return nil
 }
 
-// BatchFirst reports whether a module has the batch first everywhere, as engines
-// need that know no other way. The error says what to do.
+// BatchFirst checks that a module has the batch first everywhere, for engines that support
+// nothing else. The error states what to do.
 func BatchFirst(m pipelines.Module) error {
 	if len(m.BatchAxis) > 0 {
 		return errBatchAxis

@@ -17,9 +17,9 @@ import (
 // where not, and "emulated" where there is only a profile.
 //
 // A module that names "onnxruntime" gets "gorgonia" too where the former cannot
-// run, if the latter can run the model. Notice is told of either exchange.
+// run, if the latter can run the model. Notice receives a line for either exchange.
 //
-// The error also says that the host may not run the module; nothing that it names is to
+// It is an error, too, when the host may not run the module; nothing that the module names may
 // be read then.
 func (h *Host) EngineFor(m pipelines.Module) (Engine, error) {
 	if err := h.Confine.Check(m); err != nil {
@@ -58,8 +58,8 @@ func (h *Host) choose(m pipelines.Module) (Engine, error) {
 	return h.engine(EngineNetwork, m.Name)
 }
 
-// EngineName is the name of the engine that a module asks for; where it leaves
-// the choice of a network's engine open, the one that runs everywhere.
+// EngineName is the name of the engine that a module declares; where it leaves a network's
+// engine open, that of the one that runs everywhere.
 func EngineName(m pipelines.Module) string { return m.EngineName() }
 
 // fast is the engine "onnxruntime" where the host has it, with the reason why
@@ -123,15 +123,14 @@ func (h *Host) tell(format string, args ...any) {
 	}
 }
 
-// Signatures reports what modules consume and produce without loading them. It
-// asks the engine that would run each (see EngineFor) where that is a Signer,
-// and otherwise reads the module's ONNX file: what it computes for the engine
-// that knows few operators, what it declares for any other. Of a model that leaves the
-// engine open it is the same whether "onnxruntime" can run on this machine or not, if it is
-// among the engines; where it cannot, and no other can take its place, that is
-// Signature.Unchecked. The empty signature says that
-// nothing is known: of a module with neither model nor function, and of one
-// that is only planned, whose model is an empty file beside a profile.
+// Signatures reports what modules consume and produce without loading them. It takes them from
+// the engine that would run each (see EngineFor) where that is a Signer, and otherwise from the
+// module's ONNX file: what it computes for the engine with few operators, what it declares for
+// any other. Of a model that leaves the engine open it is the same whether "onnxruntime" can
+// run on this machine or not, if it is among the engines; where it cannot, and no other can
+// take its place, that is Signature.Unchecked. The empty signature means that nothing is known:
+// of a module with neither model nor function, and of one that is only planned, whose model is
+// an empty file beside a profile.
 func Signatures(engines ...Engine) pipelines.SignatureFunc {
 	return func(m pipelines.Module) (pipelines.Signature, error) {
 		if m.Function == "" && len(m.Command) == 0 && (m.Model == "" || onlyPlanned(m)) {
@@ -147,7 +146,7 @@ func Signatures(engines ...Engine) pipelines.SignatureFunc {
 			}
 		}
 		if m.Function != "" {
-			return pipelines.Signature{}, fmt.Errorf("executors: module %q: nothing here knows the function %q; pass in the engine %q", m.Name, m.Function, name)
+			return pipelines.Signature{}, fmt.Errorf("executors: module %q: the function %q is not registered here; pass in the engine %q", m.Name, m.Function, name)
 		}
 		switch e, known := pipelines.EngineNamed(name); {
 		case !known, e.Takes == pipelines.SourceAddress, e.Takes == pipelines.SourceCommand: // it is known when it is loaded
@@ -192,7 +191,7 @@ func openSignature(m pipelines.Module, engines []Engine) (pipelines.Signature, e
 	return sig, nil
 }
 
-// declaredSignature is what a model says of itself, whatever its operators.
+// declaredSignature is what a model file declares, whatever its operators.
 func declaredSignature(m pipelines.Module) (pipelines.Signature, error) {
 	d, err := onnx.ReadDeclaration(m.Model)
 	if err == nil {
@@ -204,7 +203,7 @@ func declaredSignature(m pipelines.Module) (pipelines.Signature, error) {
 	return pipelines.Signature{}, fmt.Errorf("executors: module %q: %w", m.Name, err)
 }
 
-// onlyPlanned is true of an empty model file where a profile says the rest.
+// onlyPlanned is true of an empty model file beside a profile.
 func onlyPlanned(m pipelines.Module) bool {
 	info, err := os.Stat(m.Model)
 	return err == nil && info.Size() == 0 && len(m.Profile.Points) > 0

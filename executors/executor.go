@@ -21,12 +21,11 @@ const maxReloads = 6
 // loads the module, attaches to the gateways, answers batches, attaches again
 // when the stream breaks, and loads again when the engine is gone.
 //
-// When ctx ends, the executor asks every gateway for no more batches, finishes
-// those that it holds and returns nil, like after a drain by the gateways. The
-// errors are: a *LoadError where the engine is missing or cannot load the module,
-// or the device is unknown; the engine could not load it again, even after several
-// attempts; the name is taken; or what was held did not finish within
-// DrainTimeout.
+// When ctx ends, the executor requests a drain from every gateway, finishes the batches that it
+// holds and returns nil, as after a drain by the gateways. The errors are: a *LoadError where
+// the engine is missing or cannot load the module, or the device is unknown; the engine could
+// not load it again, even after several attempts; the name is taken; or what was held did not
+// finish within DrainTimeout.
 func (h *Host) RunExecutor(ctx context.Context, t Task, o Observer) error {
 	begin := time.Now()
 	t, release, err := h.placeAll(ctx, t)

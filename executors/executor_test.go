@@ -242,7 +242,7 @@ func TestCrashMidBatchReloadsWhileAttached(t *testing.T) {
 	}
 }
 
-func TestAnEngineThatEndsWhileIdleIsLoadedAnew(t *testing.T) {
+func TestAnEngineThatEndsWhileIdleIsLoadedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.engine.deaths = make(chan error)
 		r.engine.load = func(n int) error {
@@ -292,7 +292,7 @@ func TestAnEngineThatEndsOftenIsLoadedLaterAndLater(t *testing.T) {
 	})
 }
 
-func TestAnEngineMayEndAsItIsLoadedAnew(t *testing.T) {
+func TestAnEngineMayEndAsItIsLoadedAgain(t *testing.T) {
 	stagingRig(t, func(t *testing.T, r *rig, _ *staging) { // whose lane has room beside what is being done
 		r.engine.deaths = make(chan error, 2)
 		r.engine.load = func(n int) error {

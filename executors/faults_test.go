@@ -65,7 +65,7 @@ func (c *client) collect(t require.TestingT, want int) {
 			continue
 		}
 		require.NotNil(t, m.Result)
-		require.True(t, c.sent[m.Result.ID], "answered once, and only what was asked")
+		require.True(t, c.sent[m.Result.ID], "answered once, and only what was sent")
 		delete(c.sent, m.Result.ID)
 	}
 }

@@ -135,7 +135,7 @@ func TestAnEngineThatIsAwayIsAwayForAllGateways(t *testing.T) {
 		turned := b.result()
 		require.True(t, turned.Away)
 		require.ErrorIs(t, turned.Err, wire.ErrUnavailable)
-		require.Zero(t, time.Since(begin), "told at once")
+		require.Zero(t, time.Since(begin), "ended at once")
 		a.ready()
 		b.ready()
 		require.Nil(t, b.send2(vector(2)).Err)

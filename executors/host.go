@@ -60,8 +60,8 @@ type Host struct {
 	// Read.
 	Busy func() (ProcessorReading, error)
 
-	// Notice is told in one line when batch sizes do not fit a device, and when another engine serves a module than the
-	// one that it asks for; may be nil.
+	// Notice receives a line when batch sizes do not fit a device, and when another engine serves a module than the
+	// declared one; may be nil.
 	Notice func(string)
 
 	Memory MemoryBound // of what steps make; nil for none
@@ -117,7 +117,7 @@ func (h *Host) Signatures() pipelines.SignatureFunc {
 	}
 }
 
-// engineOf also heeds what the slot says.
+// engineOf is EngineFor, unless the slot names an engine.
 func (h *Host) engineOf(t Task) (Engine, error) {
 	if name := t.Slot.Engine; h.ForceEngine == "" && name != "" && name != pipelines.EngineAuto {
 		e, err := h.engine(name, t.Module.Name)
@@ -211,7 +211,7 @@ type Confinement struct {
 	// interprets its arguments, such as a shell, allows everything.
 	Commands []string
 
-	// Addresses are HOST or HOST:PORT of servers that may be asked for models or answers.
+	// Addresses are HOST or HOST:PORT of servers from which models or answers may be requested.
 	Addresses []string
 }
 

@@ -27,9 +27,9 @@ type lane struct {
 	behind  map[int]<-chan struct{} // residents whose instances were given up at work, until they have ended
 }
 
-// lanes are as many as the executor runs batches at a time. The sessions with all
-// its gateways share them: each gateway knows of its own batches only, so one that
-// comes while another gateway's batch runs waits here for a free lane.
+// lanes are as many as the executor runs batches at a time. The sessions with all its gateways
+// share them: each gateway sees its own batches only, so one that arrives while another
+// gateway's batch runs waits here for a free lane.
 type lanes struct {
 	all []*lane
 
@@ -161,10 +161,10 @@ func (p *lanes) close() {
 }
 
 // A batch ahead: an executor whose engine is a stager and has its device for itself
-// takes the next batch while one runs, and so does one of a cluster. It says shortly
-// before the end of each that the next may come. Where one engine has all that the
-// executor runs it is given the batch at once; else that waits here for its turn, and
-// the way from the dispatcher is saved.
+// takes the next batch while one runs, and so does one of a cluster. It sends Soon shortly
+// before the end of each. An engine that has all that the executor runs is given the next batch
+// at once; otherwise the batch waits here for its turn, which still saves the time of its
+// transfer.
 
 // deep is how many batches a lane of an executor holds that takes one ahead.
 const deep = 2

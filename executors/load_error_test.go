@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-func TestWhatFailsToLoadSaysSo(t *testing.T) {
+func TestWhatFailsToLoadReturnsALoadError(t *testing.T) {
 	h := &Host{Name: "h", Engines: []Engine{echo{echoSignature}}}
 	task := Task{Module: pipelines.Module{Name: "m", Engine: "onxruntime"}}
 	err := h.RunExecutor(t.Context(), task, Observer{})

@@ -23,7 +23,7 @@ import (
 // that points which were kept before are measured again.
 const MeasureMethod = 2
 
-// DefaultBatches are measured where a module does not say which.
+// DefaultBatches are measured where a module declares none.
 func DefaultBatches() []int { return []int{1, 2, 4, 8, 16, 32} }
 
 // MeasureTask states what to measure. It travels as JSON.
@@ -38,8 +38,8 @@ type MeasureTask struct {
 	// instances; empty: one.
 	Concurrency []int `json:",omitempty"`
 
-	// Feeds says for inputs, by name, what the pipeline really sends where the
-	// module's signature leaves it open; see Of.
+	// Feeds is, by input name, what the pipeline really sends where the module's signature leaves
+	// it open; see Of.
 	Feeds map[string]pipelines.Port
 
 	Outputs    []string           // see Model
@@ -81,11 +81,11 @@ func (t MeasureTask) batches() []int {
 // while disturbs them alike and not one of them. See Measurement
 // for what becomes of the runs.
 //
-// Points in from are taken over as they are; its rounds are gone on with. tell,
-// which may be nil, is told of everything so far after every round, so that an
-// interrupted measurement resumes. Where the device has too little memory for the
-// largest sizes, the others are measured; where as many instances as batches are to
-// run at a time cannot be had, fewer are. Host.Notice is told.
+// Points in from are taken over as they are; its rounds are gone on with. tell, which may be
+// nil, receives everything so far after every round, so that an interrupted measurement can
+// resume. Where the device has too little memory for the largest sizes, the others are
+// measured; where the memory does not suffice for the concurrency, a lower one is measured.
+// Host.Notice receives either.
 //
 // The inputs are random but fit the signature; an instance that is a Sampler
 // makes its own. While the device also serves, every run takes its turn. Times
@@ -175,12 +175,12 @@ func (s Setting) Describe() string {
 // SettingOf is the setting of a point.
 func SettingOf(p pipelines.Point) Setting { return Setting{p.Batch, max(p.Concurrency, 1)} }
 
-// Wants reports whether a point is one that the task asks for.
+// Wants reports whether a point is one of the task's.
 func (t MeasureTask) Wants(p pipelines.Point) bool {
 	return p.Hardware == t.Hardware && slices.Contains(t.concurrencies(), SettingOf(p).Concurrency) && slices.Contains(t.batches(), p.Batch)
 }
 
-// Missing are the settings that the task asks for and no point covers.
+// Missing are the settings of the task that no point covers.
 func (t MeasureTask) Missing(points []pipelines.Point) (all []Setting) {
 	for _, n := range t.concurrencies() {
 		for _, b := range t.batches() {
@@ -346,15 +346,15 @@ func (p prepared) Run(ctx context.Context, size int) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// Limiter is an Engine that can tell the largest batch that a module's model
-// takes without loading it; 0 where there is no limit or it cannot be told.
+// Limiter is an Engine that returns the largest batch that a module's model takes without
+// loading it; 0 where there is no limit or it is unknown.
 type Limiter interface {
 	Limit(m pipelines.Module) int
 }
 
 // Fit is the task without batch sizes that its model does not take; see
 // MeasureTask.Fit. The error is a *LoadError where the module's files are not to be
-// had; what else is wrong is for Measure to say.
+// had; other errors are Measure's to report.
 func (h *Host) Fit(ctx context.Context, t MeasureTask) (MeasureTask, error) {
 	begin := time.Now()
 	placed, release, err := h.place(ctx, t.Module)
@@ -372,8 +372,8 @@ func (h *Host) Fit(ctx context.Context, t MeasureTask) (MeasureTask, error) {
 	return t, nil
 }
 
-// Fit leaves out of a task's batch sizes, where its module does not say which, those
-// of the default ones that are more than its model takes. 1 stays always.
+// Fit leaves out of a task's batch sizes, where its module declares none, those of the default
+// ones that are more than its model takes. 1 stays always.
 func (t MeasureTask) Fit(e Engine) MeasureTask {
 	if len(t.Batches) > 0 || len(t.Module.Batches) > 0 {
 		return t

@@ -195,8 +195,8 @@ func TestMeasureMakesLargerBatchesTakeNoLess(t *testing.T) {
 	})
 }
 
-// busyness is a machine of two cores on which others use what others says of
-// the time since now.
+// busyness is a machine of two cores on which others use the share that others returns for the
+// time since now.
 func busyness(r *rig, others func(time.Duration) float64) {
 	begin := time.Now()
 	var last, spent time.Duration
@@ -236,7 +236,7 @@ func TestMeasureWaitsForACalmMachine(t *testing.T) {
 		begin = time.Now()
 		points, err = r.host.Measure(t.Context(), measured(1, 2), Measured{}, nil)
 		require.NoError(t, err)
-		require.InDelta(t, 0.9, points[0].Others, 0.05, "it does not wait for ever, and says so")
+		require.InDelta(t, 0.9, points[0].Others, 0.05, "it does not wait for ever, and reports the share")
 	})
 }
 
@@ -428,7 +428,8 @@ func TestSamplesFitTheSignature(t *testing.T) {
 	require.NotEqual(t, numbers[0], numbers[1])
 }
 
-// once is an engine that loads slowly, and knows what its models would hold for smaller batches.
+// once is an engine that loads slowly, and reports what its models would hold for smaller
+// batches.
 type once struct {
 	*fake
 	kept *int
@@ -453,8 +454,8 @@ func (g grades) Keep() {
 
 func (grades) MemoryFor(size int) int64 { return int64(size) << 20 }
 
-// All sizes are measured on one instance where it tells what each would hold; other numbers of batches at a time have
-// as many of their own.
+// All sizes are measured on one instance where it reports what each would hold; other numbers of batches at a time
+// have as many of their own.
 func TestMeasureLoadsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		kept := 0

@@ -32,8 +32,8 @@ func (r *room) Take(n int64) (func(), error) {
 	}, nil
 }
 
-// TestWhatABatchMakesIsHeldUntilItIsAnswered has requests that take as much as they say. Those
-// there is no room for fail alone, and all is given back with the answer.
+// TestWhatABatchMakesIsHeldUntilItIsAnswered has requests that each state how much they take.
+// Those there is no room for fail alone, and all is given back with the answer.
 func TestWhatABatchMakesIsHeldUntilItIsAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		m := &room{left: 10}

@@ -32,7 +32,7 @@ func residentTask() Task {
 	return NewTask(d, slot, "gateway")
 }
 
-// An executor of a cluster has all modules loaded, and a batch says which is to run.
+// An executor of a cluster has all modules loaded, and a batch names the one to run.
 func TestAnExecutorRunsAllModulesOfACluster(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.start(residentTask(), Observer{})
@@ -69,7 +69,7 @@ func TestAnExecutorRunsAllModulesOfACluster(t *testing.T) {
 		require.True(t, send("a/m", 1).Away)
 		r.ready()
 		require.Len(t, send("b/m", 1).Items, 1)
-		require.Equal(t, 6, r.engine.loads, "all are loaded anew")
+		require.Equal(t, 6, r.engine.loads, "all are loaded again")
 		r.drain()
 		require.NoError(t, <-r.done)
 		require.Zero(t, r.engine.open)

@@ -15,8 +15,8 @@ import (
 const (
 	passes = 10 // over all batch sizes, each with its share of the runs
 
-	// roundTime is the least that a round lasts: processor times are counted in
-	// ticks of 10 ms, and say little of less.
+	// roundTime is the least that a round lasts: processor times are counted in ticks of 10 ms,
+	// too coarse for less.
 	roundTime = 250 * time.Millisecond
 )
 
@@ -43,7 +43,8 @@ type Instances interface {
 	// Run runs one batch of that size on each at once, and reports how long the last
 	// of them took.
 	Run(ctx context.Context, size int) (time.Duration, error)
-	// MemoryFor is that of all, in bytes, for batches of up to a size, as far as they tell them apart.
+	// MemoryFor is that of all, in bytes, for batches of up to a size, as far as they distinguish
+	// sizes.
 	MemoryFor(size int) int64
 	// Close frees them. With keep, they may serve instead.
 	Close(keep bool)
@@ -58,7 +59,7 @@ type measurement struct {
 	// Load loads as many instances as batches are measured at a time, for batches of
 	// up to a size.
 	Load     func(ctx context.Context, together, size int) (Instances, error)
-	Once     bool                             // an instance for the largest size tells the memory of the others
+	Once     bool                             // an instance for the largest size reports the memory of the others
 	Busy     func() (ProcessorReading, error) // how much of the processors is used
 	Progress func(Measured)                   // after every step; may be nil
 
@@ -67,8 +68,7 @@ type measurement struct {
 
 // Run measures batch sizes, which rise, with so many batches at a time, and adds
 // their points. What was under way of another number of batches at a time is done
-// with. After an error, which says at which
-// batch size it was, the points are those from before.
+// with. After an error, which names the batch size, the points are those from before.
 func (m *measurement) Run(ctx context.Context, concurrency int, sizes []int) error {
 	m.sizes = sizes
 	if max(m.Concurrency, 1) != concurrency {
@@ -217,9 +217,9 @@ func (m *measurement) runs(size int, rounds []Round) []time.Duration {
 	return all
 }
 
-// RoundLimits say how long one batch size is measured: until there are MinRuns that
-// took MinTime together, or MaxRuns, or a few that took MaxTime. While others
-// use the processor, all sizes go on for up to Patience.
+// RoundLimits bound how long one batch size is measured: until there are MinRuns that took
+// MinTime together, or MaxRuns, or a few that took MaxTime. While others use the processor, all
+// sizes go on for up to Patience.
 type RoundLimits struct {
 	Warmups          int // runs before that do not count
 	MinRuns, MaxRuns int
@@ -317,8 +317,8 @@ func (m *measurement) undisturbed() bool {
 }
 
 // points states what was measured: durations of the rounds that count, spreads
-// of all. Where the rounds that count were not calm, the points say how much
-// others used in them.
+// of all. Where the rounds that count were not calm, the points state how much others used in
+// them.
 func (m *measurement) points() []pipelines.Point {
 	counted := m.counted()
 	var others float64

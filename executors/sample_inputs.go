@@ -18,9 +18,9 @@ import (
 // and shapes of the tensors that they are bound to, without the first
 // dimension where the module splits it. What is gathered has as many rows as the fan-outs
 // that it is gathered from make; other rows that vary are those of Pipeline.OpenRows.
-// What the declaration calls typical goes before: of the module's input, or of
-// the pipeline's input that feeds it. signatures may be nil; inputs whose source
-// it does not know are left out, unless the module says what is typical.
+// A typical input in the declaration goes before, of the module's input or of the pipeline's
+// input that feeds it. signatures may be nil; inputs of unknown source are left out, unless the
+// module declares what is typical.
 func feedsOf(p pipelines.Pipeline, module string, signatures pipelines.SignatureFunc) map[string]pipelines.Port {
 	feeds := make(map[string]pipelines.Port)
 	rows := p.OpenRows()
@@ -69,7 +69,7 @@ func signature(m pipelines.Module, signatures pipelines.SignatureFunc) (pipeline
 	return sig, err == nil
 }
 
-// ownDatatype is what a module's signature says of an input; empty when unknown.
+// ownDatatype is an input's datatype in the module's signature; empty when unknown.
 func ownDatatype(own pipelines.Signature, input string) string {
 	if i := slices.IndexFunc(own.Inputs, func(p pipelines.Port) bool { return p.Name == input }); i >= 0 {
 		return own.Inputs[i].Datatype
@@ -188,7 +188,7 @@ func element(datatype string, to []byte, rng *rand.Rand) {
 }
 
 const (
-	plainSizes = 2                    // that took no longer at first say that no size does
+	plainSizes = 2                    // so many that took no longer at first show that no size does
 	longer     = 2                    // times as long as the second run takes the first where it prepares
 	slack      = 5 * time.Millisecond // and beyond that
 	between    = 30 * time.Second     // for the sizes that nobody names, all together
@@ -228,8 +228,8 @@ func WarmUp(ctx context.Context, sizes []int, run func(ctx context.Context, size
 }
 
 // WarmBetween runs the sizes below the largest that are not among them: all where the first
-// run of one takes longer than the second, and two where it does not. That a size fails is for whoever
-// sends it to say.
+// run of one takes longer than the second, and two where it does not. A size that fails is not
+// reported here, but when it is sent.
 func WarmBetween(ctx context.Context, sizes []int, run func(ctx context.Context, size int) error) {
 	begin, prepares, plain := time.Now(), false, 0
 	took := func(n int) time.Duration {

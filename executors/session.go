@@ -28,7 +28,7 @@ type session struct {
 
 	mu       sync.Mutex
 	over     bool // no more batches are taken
-	draining bool // we have asked for it
+	draining bool // we have requested it
 	end      ending
 
 	closing sync.Once
@@ -58,7 +58,7 @@ func (s *session) serve(ctx, run context.Context) ending {
 	cancelled := context.AfterFunc(ctx, func() {
 		grace = time.AfterFunc(e.host.drainTimeout(), s.abortDrain)
 		close(asked)
-		s.drain("the executor was told to stop")
+		s.drain("the executor was stopped")
 	})
 	var others sync.WaitGroup
 	for range len(e.lanes.all)*e.lanes.depth - 1 {
@@ -90,8 +90,7 @@ func (s *session) work(ctx, run context.Context) {
 	}
 }
 
-// answer runs a batch in a free lane. The error says that the session has ended
-// with it.
+// answer runs a batch in a free lane. The error means that the session has ended with it.
 func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	lanes := &s.executor.lanes
 	c := lanes.acquire()
@@ -126,8 +125,7 @@ func (s *session) reload(ctx, run context.Context, c *lane, crash error) error {
 	return err
 }
 
-// soon tells the gateway that a batch is about to end; nil where nothing is taken
-// ahead.
+// soon notifies the gateway that a batch is about to end; nil where nothing is taken ahead.
 func (s *session) soon() func(attach.Soon) {
 	if s.executor.lanes.depth == 1 {
 		return nil
@@ -181,8 +179,8 @@ func (s *session) receive() *attach.Batch {
 	return nil
 }
 
-// lost ends the session after Recv has failed: in good order when we had asked
-// to drain and the gateway has closed.
+// lost ends the session after Recv has failed: in good order when we had requested a drain and
+// the gateway has closed.
 func (s *session) lost(err error) {
 	s.mu.Lock()
 	orderly := s.draining && err == io.EOF
@@ -194,7 +192,7 @@ func (s *session) lost(err error) {
 	s.finish(ending{err: fmt.Errorf("executors: the stream to the gateway ended: %w", err)})
 }
 
-// drain asks the gateway for no more batches; it answers by closing.
+// drain requests that the gateway send no more batches; it answers by closing.
 func (s *session) drain(reason string) {
 	s.mu.Lock()
 	s.draining = true
@@ -209,7 +207,7 @@ func (s *session) drain(reason string) {
 
 // abortDrain ends a drain that takes too long.
 func (s *session) abortDrain() {
-	s.finish(ending{final: true, err: fmt.Errorf("executors: %s did not finish what it held within %v of being told to stop",
+	s.finish(ending{final: true, err: fmt.Errorf("executors: %s did not finish what it held within %v of being stopped",
 		s.executor.task.Slot.Executor, s.executor.host.drainTimeout())})
 	s.stop()
 	s.closeStream()

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// signer is an engine that only tells signatures.
+// signer is an engine that only returns signatures.
 type signer struct{ named }
 
 func (signer) Signature(m pipelines.Module) (pipelines.Signature, error) {
@@ -30,7 +30,7 @@ func TestSignaturesAskTheEngineFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, sig)
 	_, err = Signatures()(pipelines.Module{Name: "m", Function: "crop"})
-	require.ErrorContains(t, err, `module "m": nothing here knows the function "crop"`)
+	require.ErrorContains(t, err, `module "m": the function "crop" is not registered here`)
 }
 
 func TestSignaturesReadTheModel(t *testing.T) {

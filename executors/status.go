@@ -112,16 +112,16 @@ func (e *executor) status() Status {
 	}
 }
 
-// Observer is told what happens to an executor. Every field may be nil. The
-// calls come from the goroutines that do the work, several at once where the
-// concurrency is above 1, so they must be quick and must not block.
+// Observer receives the events of an executor. Every field may be nil. The calls come from the
+// goroutines that do the work, several at once where the concurrency is above 1, so they must
+// be quick and must not block.
 type Observer struct {
 	Loaded     func(Status)                         // also after every reload
 	Attached   func(Status)                         // the gateway has its Hello
 	Detached   func(Status, error)                  // the stream ended without a drain; it will be dialled again
 	BatchBegin func(BatchInfo)                      // the device is ours
 	BatchEnd   func(BatchInfo)                      // before the result is sent
-	Reloading  func(s Status, attempt int, e error) // the engine is gone; e says why, or why the last attempt failed
+	Reloading  func(s Status, attempt int, e error) // the engine is gone; e is why, or why the last attempt failed
 	Draining   func(s Status, reason string)
 	Drained    func(Status)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// Task is everything that one executor needs to know. It travels as JSON.
+// Task is everything that one executor needs. It travels as JSON.
 type Task struct {
 	Slot        placement.Slot
 	Module      pipelines.Module
@@ -364,8 +364,8 @@ type residentError struct {
 func (e *residentError) Error() string { return e.err.Error() }
 func (e *residentError) Unwrap() error { return e.err }
 
-// cannotLoad says so of the module that the error is of, or of the first; attempts are those
-// to load it again.
+// cannotLoad names the module that the error is of, or the first; attempts are those to load it
+// again.
 func (e *executor) cannotLoad(err error, attempts int) error {
 	of := &residentError{&e.residents[0], err}
 	errors.As(err, &of)
@@ -398,7 +398,7 @@ func (e *executor) of(b *attach.Batch) int {
 	return -1
 }
 
-// fillHello is what the executor says of its residents.
+// fillHello adds the executor's residents to its Hello.
 func (e *executor) fillHello(h *attach.Hello) {
 	if len(e.task.Residents) == 0 {
 		h.Signature = e.residents[0].signature

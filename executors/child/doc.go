@@ -25,8 +25,8 @@
 // # The line between the two
 //
 // The child is started as package subprocess has it: it ends with its parent, even while a batch
-// runs, and what it prints is forwarded line by line. Requests come in a pipe of their own, and are
-// answered. Models and signatures are JSON.
+// runs, and what it prints is forwarded line by line. Requests and answers pass through pipes of
+// their own. Models and signatures are JSON.
 //
 // The data of the tensors lie in memory that both see, batches in one half and
 // results in the other; the messages say where (heads). A child holds at most two batches,

@@ -30,7 +30,7 @@ type engine struct {
 func (e *engine) Name() string { return e.inner }
 
 // Version is the inner engine's with a mark that it runs in a child, which
-// takes its own time. It asks a child, once; "unknown" says that none starts.
+// takes its own time. It is read from a child, once; "unknown" means that none starts.
 func (e *engine) Version() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +88,7 @@ func (e *engine) LoadTogether(ctx context.Context, all []executors.Model) ([]exe
 	return instances, nil
 }
 
-// Options say how children are started. The zero value is ready to use.
+// Options configure how children are started. The zero value is ready to use.
 type Options struct {
 	Command []string // program and arguments; empty: this program without arguments
 
@@ -101,13 +101,13 @@ type Options struct {
 	// write at once, so it must be safe for concurrent use, as a file is.
 	Output io.Writer
 
-	StartTimeout time.Duration // until a child says hello; 0 means 20 s
+	StartTimeout time.Duration // until a child sends hello; 0 means 20 s
 	LoadTimeout  time.Duration // of loading and warming up; 0 means 5 min
 	RunTimeout   time.Duration // of one batch; 0 means 1 min
-	CloseTimeout time.Duration // until a child that was told to end is killed; 0 means 2 s
+	CloseTimeout time.Duration // until a child that is to end is killed; 0 means 2 s
 
 	MaxMessage int    // bytes of one batch or result; 0 means 256 MiB
-	Version    string // of the inner engine; empty: a child is asked once
+	Version    string // of the inner engine; empty: read from a child, once
 }
 
 // The defaults of Options.

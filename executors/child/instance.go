@@ -21,10 +21,10 @@ type instance struct {
 	closed atomic.Bool
 }
 
-// Signature is what the inner engine said when the model was loaded.
+// Signature is what the inner engine reported when the model was loaded.
 func (in *instance) Signature() pipelines.Signature { return in.loaded[in.at].Signature }
 
-// Memory is what the inner engine said when the model was loaded.
+// Memory is what the inner engine reported when the model was loaded.
 func (in *instance) Memory() int64 { return in.loaded[in.at].Memory }
 
 // AwaitEnd returns when the child has ended by itself.
@@ -84,7 +84,7 @@ func (in *instance) check(items [][]wire.Tensor) error {
 	return nil
 }
 
-// answer is what became of a batch; err says that the child is gone.
+// answer is the outcome of a batch; err means that the child is gone.
 func (in *instance) answer(ctx context.Context, h *held, err error) ([][]wire.Tensor, error) {
 	var invalid *wire.Error
 	switch {
@@ -114,7 +114,7 @@ func (in *instance) answer(ctx context.Context, h *held, err error) ([][]wire.Te
 	return nil, e
 }
 
-// named says of an error that it is about this model.
+// named adds this model's name to an error.
 func (in *instance) named(e *wire.Error) error {
 	own := *e
 	own.Stage = in.module
@@ -249,7 +249,7 @@ func (l *line) leave(h *held) {
 	l.taken[h.part] = false
 }
 
-// put puts a batch into its part; columns say where.
+// put writes a batch into its part; columns are its positions.
 func (s *shared) put(part int, items [][]wire.Tensor) (columns [][]rows, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

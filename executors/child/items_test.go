@@ -85,7 +85,7 @@ func TestItemsAreAlikeInWidth(t *testing.T) {
 	assert.EqualError(t, err, "item 2 has 0 tensors where the first has 1")
 }
 
-// What a child says is read whatever it is: an engine may have damaged it.
+// Any message of a child must be read safely: its engine may have damaged it.
 func FuzzParseItems(f *testing.F) {
 	memory := make([]byte, 100)
 	for _, r := range []rows{{1, 8, 12, "FP32", []int64{3}}, {2, 88, 6, "FP32", nil}, {3, 100, 0, "", nil}, {1, 101, 0, "", nil}, {-1, -8, -8, "", nil}} {
@@ -103,7 +103,7 @@ func FuzzParseItems(f *testing.F) {
 			t.Fatal(err)
 		}
 		require.Equal(t, h, again)
-		if h.items < 0 || h.items > 1000 { // its parent knows how many there are
+		if h.items < 0 || h.items > 1000 { // its parent has the true number
 			return
 		}
 		for _, s := range []*shared{{all: memory}, {}} {
@@ -126,8 +126,8 @@ func FuzzParseItems(f *testing.F) {
 func TestMessagesAreBoundedOnTheirWay(t *testing.T) {
 	var pipe bytes.Buffer
 	c := newConn(&pipe, &pipe)
-	require.NoError(t, c.tell(kindHello, "hello"))
-	require.NoError(t, c.tell(kindFailed, 5))
+	require.NoError(t, c.sendJSON(kindHello, "hello"))
+	require.NoError(t, c.sendJSON(kindFailed, 5))
 	m, err := c.receive()
 	require.NoError(t, err)
 	require.Equal(t, message{kindHello, []byte(`"hello"`)}, m)

@@ -19,7 +19,7 @@ import (
 // TestMain is what the main of a program with children looks like.
 func TestMain(m *testing.M) {
 	if os.Getenv("CHILD_TEST_DEAF") != "" {
-		time.Sleep(time.Hour) // a program that knows nothing of children
+		time.Sleep(time.Hour) // a program that does not call Serve
 	}
 	if os.Getenv("CHILD_TEST_RUDE") != "" {
 		panic("not today")
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// trial is an engine that does what its first element asks for.
+// trial is an engine whose first input element selects what it does.
 type trial struct{}
 
 const (

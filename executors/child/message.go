@@ -23,8 +23,8 @@ const (
 	kindFailed kind = 6 // JSON wire.Error
 )
 
-// protocol is the number of this version of the messages. Both sides are the same
-// program unless Options.Command says otherwise.
+// protocol is the number of this version of the messages. Both sides are the same program
+// unless Options.Command names another.
 const protocol = 5
 
 // message goes between parent and child: the length of its body and its kind, in headerSize
@@ -61,8 +61,8 @@ func newConn(from io.Reader, to io.Writer) *conn {
 	return &conn{to: to, from: bufio.NewReaderSize(from, readSize)}
 }
 
-// tell sends what is in JSON.
-func (c *conn) tell(k kind, v any) error {
+// sendJSON sends v as JSON.
+func (c *conn) sendJSON(k kind, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("child: %w", err)
@@ -96,7 +96,7 @@ func (c *conn) receive() (m message, err error) {
 	return m, err
 }
 
-// heads say where tensors lie.
+// heads are the positions of tensors.
 type heads struct {
 	model   int // place of the model that a batch is for
 	part    int // of the shared memory

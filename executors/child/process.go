@@ -20,8 +20,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// process is a child that has said hello. load is used by one goroutine at a
-// time, and before any batch; everything else by any.
+// process is a child that has sent hello. load is used by one goroutine at a time, and before
+// any batch; everything else by any.
 type process struct {
 	*subprocess.Process
 	engine, module string
@@ -33,7 +33,7 @@ type process struct {
 	shared   *shared
 	line     line
 
-	loaded []loadReply  // what was said of each model
+	loaded []loadReply  // the reply for each model
 	open   atomic.Int32 // instances that have not been closed
 }
 
@@ -88,10 +88,9 @@ func (p *process) greet(context.Context) error {
 	return nil
 }
 
-// environment is what a child has beside ours. Its C library is asked for huge pages, unless
-// it was told something else already: an engine reads all its weights for every batch,
-// and this makes up for what the way to another process costs. Where it is to
-// run on a GPU, it sees that one only.
+// environment is what a child has beside ours. Its C library is set to use huge pages, unless
+// the setting is there already: an engine reads all its weights for every batch, and this makes
+// up for the cost of a process of its own. Where it is to run on a GPU, it sees that one only.
 func environment(ours, own []string, device string) []string {
 	const tunables, hugePages = "GLIBC_TUNABLES=", "glibc.malloc.hugetlb=1"
 	env := []string{"GOMAXPROCS=1"}
@@ -108,7 +107,7 @@ func environment(ours, own []string, device string) []string {
 func (p *process) load(ctx context.Context, m *executors.Model) error {
 	var answer message
 	err := p.timed(ctx, p.options.LoadTimeout, func() (err error) {
-		if err = p.conn.tell(kindLoad, loadRequest{Engine: p.engine, Model: *m}); err == nil {
+		if err = p.conn.sendJSON(kindLoad, loadRequest{Engine: p.engine, Model: *m}); err == nil {
 			answer, err = p.conn.receive()
 		}
 		return err
@@ -170,7 +169,7 @@ func (p *process) gone(ctx context.Context, err error) *wire.Error {
 	return e
 }
 
-// ended is the error of whatever is asked of a child that is gone.
+// ended is the error of every call to a child that is gone.
 func (p *process) ended() *wire.Error { return p.unavailable(p.End()) }
 
 func (p *process) unavailable(why string) *wire.Error {

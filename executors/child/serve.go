@@ -63,7 +63,7 @@ func serve(engines []executors.Engine) error {
 	for _, e := range engines {
 		word.Engines = append(word.Engines, engineInfo{e.Name(), e.Version()})
 	}
-	if err := s.conn.tell(kindHello, word); err != nil {
+	if err := s.conn.sendJSON(kindHello, word); err != nil {
 		return err
 	}
 	for {
@@ -102,7 +102,7 @@ func (s *server) load(m *message) error {
 		return s.fail(err)
 	}
 	s.models = append(s.models, instance)
-	return s.conn.tell(kindLoaded, loadReply{instance.Signature(), instance.Memory()})
+	return s.conn.sendJSON(kindLoaded, loadReply{instance.Signature(), instance.Memory()})
 }
 
 // run answers a batch.
@@ -142,5 +142,5 @@ func (s *server) fail(err error) error {
 	if !errors.As(err, &e) {
 		e = wire.Errorf(wire.CodeInternal, "", "%v", err)
 	}
-	return s.conn.tell(kindFailed, e)
+	return s.conn.sendJSON(kindFailed, e)
 }

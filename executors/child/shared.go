@@ -89,7 +89,7 @@ func (a *area) offset(data []byte) (int, bool) {
 }
 
 // rows are tensors of one input or output, of items that follow one another. Those that are
-// alike and lie one after the other are told of together.
+// alike and adjacent are described together.
 type rows struct {
 	count    int
 	at, size int // of the first, and of each, in bytes

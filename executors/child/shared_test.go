@@ -19,7 +19,7 @@ func TestRowsOfAnInputLieTogether(t *testing.T) {
 	}
 	columns, err := to.put([][]wire.Tensor{{row(1), row(10)}, {row(2), row(20)}, {row(3), row(30)}})
 	require.NoError(t, err)
-	assert.Equal(t, [][]rows{{{3, 2048, 3, "UINT8", []int64{3}}}, {{3, 2112, 3, "UINT8", []int64{3}}}}, columns, "and are told of together")
+	assert.Equal(t, [][]rows{{{3, 2048, 3, "UINT8", []int64{3}}}, {{3, 2112, 3, "UINT8", []int64{3}}}}, columns, "and are described together")
 	assert.Equal(t, []byte{1, 1, 1, 2, 2, 2, 3, 3, 3}, s.all[2048:2057])
 	inside := s.all[2051:2054:2054]
 	columns, err = to.put([][]wire.Tensor{{{Datatype: "UINT8", Shape: []int64{3}, Data: inside}}})
@@ -92,7 +92,7 @@ func TestCloseDuringBatches(t *testing.T) {
 	}
 }
 
-func TestAChildAsksForHugePages(t *testing.T) {
+func TestAChildUsesHugePages(t *testing.T) {
 	env := environment([]string{"A=1"}, []string{"B=2"}, "cpu/0")
 	assert.Equal(t, []string{"GOMAXPROCS=1", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "B=2"}, env)
 	env = environment([]string{"GLIBC_TUNABLES=x"}, nil, "gpu/GPU-7")

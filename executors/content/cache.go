@@ -30,7 +30,7 @@ const DefaultLimit = 20 << 30
 // Several processes may use one folder.
 type Cache struct {
 	Dir    string  // created when first needed
-	Stores []Store // asked in order; after them the path of the declaration on this host
+	Stores []Store // tried in order; after them the path of the declaration on this host
 	Limit  int64   // bytes; 0 means DefaultLimit
 
 	fetching chan struct{} // of one, made by begin

@@ -68,7 +68,7 @@ func TestAFileReplacedInPlaceStaysWhatWasApplied(t *testing.T) {
 	require.NoError(t, err)
 	second, err := Digest(again)
 	require.NoError(t, err)
-	require.NotEqual(t, first, second, "profiles are measured anew")
+	require.NotEqual(t, first, second, "profiles are measured again")
 	unpinned, err := Digest(pipelines.Module{Name: "m", Model: model})
 	require.NoError(t, err)
 	require.Equal(t, second, unpinned, "a plan made before finds what is measured later")
@@ -239,7 +239,7 @@ func TestAStoreTakesNoMoreThanItMay(t *testing.T) {
 	require.Equal(t, 507, put("abc", strings.NewReader("abc")))
 	require.Equal(t, 201, put("ab", strings.NewReader("ab")))
 	require.Equal(t, 201, put("ab", strings.NewReader("ab")), "what is there needs no room")
-	require.Equal(t, 411, put("c", io.MultiReader(strings.NewReader("c"))), "nobody knows how much is to come")
+	require.Equal(t, 411, put("c", io.MultiReader(strings.NewReader("c"))), "the size is not announced")
 
 	endless := io.MultiReader(strings.NewReader("x"), zeros{})
 	var mismatch *mismatchError

@@ -100,8 +100,8 @@ func Digest(m pipelines.Module) (string, error) {
 	return digestOf(h.Sum(nil)), nil
 }
 
-// use is what a module says of constants, of where the batch is and of libraries; nil where it
-// says nothing.
+// use is what a module declares of constants, batch axes and libraries; nil where it declares
+// none.
 func use(m pipelines.Module) []any {
 	constants := map[string]any{}
 	for _, b := range m.Inputs {

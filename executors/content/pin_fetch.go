@@ -24,13 +24,12 @@ import (
 type Pinning struct {
 	Store    Store // takes what it lacks; nil leaves files where they are, for workers that see the same folder
 	Fetch    Fetcher
-	Progress func(string) // is told of every file that is sent, in one line; may be nil
+	Progress func(string) // receives a line for every file that is sent; may be nil
 }
 
 // Pin writes into every module of the document which files it needs, with their
-// digests as they are now, and sends to the store what it lacks. A model that is
-// missing where a profile says what is to be known of it stays unpinned: hosts may
-// have it.
+// digests as they are now, and sends to the store what it lacks. A missing model that has a
+// profile stays unpinned: hosts may have it.
 func (p Pinning) Pin(ctx context.Context, doc *pipelines.Document) error {
 	for i := range doc.Pipelines {
 		for k := range doc.Pipelines[i].Modules {
@@ -178,8 +177,8 @@ func ParseCommands(settings []string) (map[string]string, error) {
 	return all, nil
 }
 
-// fetchedFrom is where the file of a model is, and the digest that the declaration
-// asks for; the path itself of a model that is a file of this machine.
+// fetchedFrom is where the file of a model is, and the digest that the declaration requires;
+// the path itself of a model that is a file of this machine.
 func fetchedFrom(model string) (address, digest string) {
 	if pipelines.IsFetched(model) {
 		return pipelines.FetchAddress(model)

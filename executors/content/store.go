@@ -154,7 +154,7 @@ func newRemote(address string, c secure.Credentials) (*remote, error) {
 
 func (r *remote) String() string { return r.base }
 
-// do asks for a content; the status is below 300, or 404.
+// do sends a request for a content; the status is below 300, or 404.
 func (r *remote) do(ctx context.Context, method, digest string, body io.Reader, size int64) (*http.Response, error) {
 	if err := pipelines.CheckDigest(digest); err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func (in *intake) free(size int64) {
 	in.coming -= size
 }
 
-// errNoLength is for who sends a file and does not say how large it is.
+// errNoLength refuses a file that is sent without its size.
 var errNoLength = errors.New("send the size of the file as Content-Length")
 
 func status(err error) int {
@@ -317,11 +317,11 @@ func status(err error) int {
 // missingError means that the content of a file is nowhere to be had.
 type missingError struct {
 	File  pipelines.File
-	Tried []error // one for each place that was asked
+	Tried []error // one for each place that was tried
 	Away  bool    // a store did not answer: it may be back soon
 }
 
-// Error names the file, every place that was asked, and what to do.
+// Error names the file, every place that was tried, and what to do.
 func (e *missingError) Error() string {
 	var tried []string
 	for _, err := range e.Tried {
@@ -342,7 +342,7 @@ func (e *missingError) Unwrap() error {
 	return nil
 }
 
-// mismatchError means that something else was found than what was asked for.
+// mismatchError means that what was found has another digest than required.
 type mismatchError struct {
 	Where     string
 	Want, Got string // digests
@@ -382,5 +382,5 @@ func (e *fullError) Error() string {
 // Unwrap gives the disk's error.
 func (e *fullError) Unwrap() error { return e.Err }
 
-// errLacks is what a store says that does not have a content.
+// errLacks is the answer of a store that does not have a content.
 var errLacks = errors.New("is not there")

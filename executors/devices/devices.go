@@ -1,14 +1,12 @@
 // Package devices finds what a host can run modules on.
 //
 // Every CPU core is a device of hardware "cpu", because the engines run one
-// thread per batch. Every NVIDIA GPU is a device of the hardware that its name
-// says; the names come from the driver through NVML. Where the program is built
-// without cgo, or not for Linux, or the machine has no NVIDIA driver, there are
-// no GPUs, and that is no error.
+// thread per batch. Every NVIDIA GPU is a device of the hardware derived from its name; the
+// names come from the driver through NVML. Where the program is built without cgo, or not for
+// Linux, or the machine has no NVIDIA driver, there are no GPUs, and that is no error.
 //
-// NVML also tells how a GPU is doing: memory in use, utilisation, temperature,
-// processes. GPUs that are divided (MIG) are offered in their parts. Recent keeps
-// the driver from being asked too often.
+// NVML also reports a GPU's memory in use, utilisation, temperature and processes. GPUs that
+// are divided (MIG) are offered in their parts. Recent limits how often the driver is read.
 package devices
 
 import (
@@ -51,8 +49,7 @@ type Lister interface {
 	List() ([]GPU, error)
 }
 
-// Unknown stands for what a driver does not tell, such as the utilisation of a
-// part of a GPU.
+// Unknown stands for what a driver does not report, such as the utilisation of a part of a GPU.
 const Unknown = -1
 
 // GPU is a graphics device as its driver describes it, at one moment.
@@ -67,8 +64,8 @@ type GPU struct {
 	Processes   []Process
 
 	// Divided means that the GPU has been divided into instances (MIG), which
-	// are devices of their own, so that it cannot be used as a whole. Part says
-	// that this is such an instance, and of which GPU.
+	// are devices of their own, so that it cannot be used as a whole. Part is set for such an
+	// instance, and names its GPU.
 	Divided bool
 	Part    string // UUID of the whole
 }
@@ -84,9 +81,8 @@ func (g GPU) Device() string { return gpuPrefix + g.UUID }
 
 const gpuPrefix = "gpu/"
 
-// Visible is what NVIDIA's libraries are to be told, in the variable
-// CUDA_VISIBLE_DEVICES, so that they compute on the device of that name and no
-// other; empty for devices that are no GPUs.
+// Visible is the value of the variable CUDA_VISIBLE_DEVICES with which NVIDIA's libraries
+// compute on the device of that name and no other; empty for devices that are no GPUs.
 func Visible(device string) string {
 	uuid, found := strings.CutPrefix(device, gpuPrefix)
 	if !found {
@@ -137,7 +133,7 @@ func HaveGPU(all []placement.Device) bool {
 	return slices.ContainsFunc(all, func(d placement.Device) bool { return Visible(d.Name) != "" })
 }
 
-// NoGPU is what a user who asks for GPUs reads where there is none.
+// NoGPU is the error of --gpus where there is none.
 const NoGPU = "--gpus: NVIDIA's driver lists no GPU on this machine, so none is offered; nvidia-smi shows what it finds"
 
 // Instance is number i of a kind of instances that a host offers so many of its cores
@@ -168,8 +164,8 @@ func hardwareName(name string) string {
 }
 
 // Emulated makes devices that stand for hardware that is not there, for the
-// emulated engine: as many of each kind as its Count says, or unlimited where
-// it does not. Their names are "v100/0", "v100/1", ...
+// emulated engine: as many of each kind as its Count, or unlimited where it has none. Their
+// names are "v100/0", "v100/1", ...
 func Emulated(host string, hardware []pipelines.Hardware, unlimited int) []placement.Device {
 	var all []placement.Device
 	for _, h := range hardware {
@@ -217,9 +213,8 @@ func Cores(all []placement.Device) (n int) {
 	return n
 }
 
-// Read joins what a host knows of its devices with what the driver says. GPUs
-// that the host does not offer follow those that it does: somebody wants to know
-// of them, too.
+// Read joins a host's statuses of its devices with the driver's readings. GPUs that the host
+// does not offer follow those that it does.
 func Read(host string, statuses []executors.DeviceStatus, gpus []GPU) []Reading {
 	all := make([]Reading, 0, len(statuses)+len(gpus))
 	for _, s := range statuses {
@@ -237,8 +232,8 @@ func Read(host string, statuses []executors.DeviceStatus, gpus []GPU) []Reading 
 	return all
 }
 
-// Recent is a Lister that asks another no more often than every so long, for
-// those who ask for how GPUs are doing: opening the driver takes a while.
+// Recent is a Lister that calls another at most once per period, for frequent readers: opening
+// the driver takes a while.
 func Recent(l Lister, every time.Duration) Lister { return &recent{from: l, every: every} }
 
 type recent struct {
@@ -251,7 +246,7 @@ type recent struct {
 	err  error
 }
 
-// List is what the other said last, or says now.
+// List is the latest list of the other, read again where it is too old.
 func (r *recent) List() ([]GPU, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

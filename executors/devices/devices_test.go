@@ -89,7 +89,7 @@ func TestVisible(t *testing.T) {
 	require.Empty(t, Visible("cpu/0"))
 }
 
-// counting counts how often it is asked.
+// counting counts its calls.
 type counting struct{ asked *int }
 
 func (c counting) List() ([]GPU, error) {
@@ -97,7 +97,7 @@ func (c counting) List() ([]GPU, error) {
 	return []GPU{{Temperature: *c.asked}}, nil
 }
 
-func TestRecentAsksNowAndThen(t *testing.T) {
+func TestRecentLimitsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		l := Recent(counting{&asked}, time.Second)

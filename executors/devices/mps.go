@@ -25,7 +25,7 @@ type MPS struct {
 	path   string
 }
 
-// MPSOptions say how the service is started.
+// MPSOptions configure how the service is started.
 type MPSOptions struct {
 	Supervisor []string  // see subprocess.Command.Args
 	Output     io.Writer // of the daemon; nil means os.Stderr
@@ -75,7 +75,7 @@ func (m *MPS) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// ask has the daemon carry out a command. Where none is running, the control program fails.
+// ask sends the daemon a command. Where none is running, the control program fails.
 func (m *MPS) ask(ctx context.Context, command string) error {
 	ctx, cancel := context.WithTimeout(ctx, mpsAsk)
 	defer cancel()
@@ -97,7 +97,7 @@ func (m *MPS) Env() []string {
 	return []string{mpsPipes + "=" + m.folder}
 }
 
-// Describe says whose service it is.
+// Describe states whose service it is.
 func (m *MPS) Describe() string {
 	if m.daemon == nil {
 		return "MPS: using the daemon that is running"

@@ -96,7 +96,7 @@ func TestMPSIsStartedAndEnded(t *testing.T) {
 			m.Stop()
 			require.Empty(t, left(t, tmp))
 			_, err = os.Stat(os.Getenv("TOLD"))
-			require.Equal(t, how == "deaf", os.IsNotExist(err), "it is asked to quit first")
+			require.Equal(t, how == "deaf", os.IsNotExist(err), "it receives quit first")
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestMPSThatRunsIsUsed(t *testing.T) {
 	m, err := StartMPS(t.Context(), MPSOptions{Output: new(printed)})
 	require.NoError(t, err)
 	require.Equal(t, "MPS: using the daemon that is running", m.Describe())
-	require.Empty(t, m.Env(), "the environment says where it is")
+	require.Empty(t, m.Env(), "the environment has its path")
 	require.Empty(t, left(t, tmp))
 	m.Stop()
 }

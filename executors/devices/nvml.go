@@ -8,8 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// NVIDIA lists the GPUs that the NVIDIA driver knows. The driver's library is
-// opened for the time of each List only.
+// NVIDIA lists the GPUs of the NVIDIA driver. The driver's library is opened for the time of
+// each List only.
 func NVIDIA() Lister { return driver{library: nvml.New()} }
 
 // driver is the part of NVML that is needed here. No function may be called
@@ -26,10 +26,10 @@ type driver struct {
 	}
 }
 
-// partsSymbol came with the functions that tell of divided GPUs.
+// partsSymbol came with the functions for divided GPUs.
 const partsSymbol = "nvmlDeviceGetMigMode"
 
-// List asks the driver. Parts of a GPU follow the whole.
+// List reads the driver. Parts of a GPU follow the whole.
 func (d driver) List() ([]GPU, error) {
 	switch status := d.library.Init(); status {
 	case nvml.SUCCESS:
@@ -92,8 +92,8 @@ func describe(device nvml.Device, what string) (GPU, error) {
 	return g, nil
 }
 
-// processMemory is what a process uses; a driver that may not tell says so with
-// the largest number.
+// processMemory is what a process uses; the largest number stands for a value that the driver
+// may not report.
 func processMemory(bytes uint64) int64 {
 	if bytes > 1<<62 {
 		return Unknown
@@ -108,7 +108,7 @@ func (d driver) parts(device nvml.Device, whole *GPU, what string) ([]GPU, error
 	}
 	mode, _, status := device.GetMigMode()
 	if status != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE {
-		return nil, nil // most GPUs cannot be divided, and say so here
+		return nil, nil // most GPUs cannot be divided, and fail here
 	}
 	whole.Divided = true
 	most, status := device.GetMaxMigDeviceCount()
@@ -138,8 +138,7 @@ func (d driver) parts(device nvml.Device, whole *GPU, what string) ([]GPU, error
 	return parts, nil
 }
 
-// failed words the status at once, while the library that knows the words is
-// still open.
+// failed formats the status at once, while the library with its text is still open.
 func failed(what string, status nvml.Return) error {
 	return fmt.Errorf("%s: %s (NVML status %d)", what, status.Error(), int(status))
 }

@@ -57,7 +57,7 @@ func TestDriverListsADGX(t *testing.T) {
 	require.Equal(t, 1, closed)
 }
 
-func TestDriverTellsHowGPUsAreDoing(t *testing.T) {
+func TestDriverReportsUseOfGPUs(t *testing.T) {
 	server := dgx()
 	const gib = 1 << 30
 	mocked(server, 2).MemoryInfo = nvml.Memory{Total: 40 * gib, Used: 10 * gib, Free: 30 * gib}

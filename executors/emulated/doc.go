@@ -11,8 +11,8 @@
 // batch of at least n, as an engine does that pads. A duration of zero returns
 // at once, without a timer.
 //
-// Package internal/osutil says how precise that is: on Linux a batch ends about 0.1 ms late at
-// the median on idle cores.
+// On Linux a batch ends about 0.1 ms late at the median on idle cores (package
+// internal/osutil).
 //
 // # Outputs
 //
@@ -24,6 +24,6 @@
 // a module count each on their own, so outputs of different modules that feed
 // one fan-out together do not agree; route such a fan-out through one module.
 //
-// Where Options.Signatures knows the module, the tensors have the datatypes and
-// shapes that it says, filled with zeros.
+// Where Options.Signatures has the module, the tensors have the datatypes and shapes of its
+// signature, filled with zeros.
 package emulated

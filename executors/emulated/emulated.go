@@ -19,9 +19,9 @@ import (
 
 // Options of the engine; the zero value is what serving uses.
 type Options struct {
-	// Signatures knows the modules that are real networks or functions, so that
-	// their stand-ins answer with tensors of the real shapes. When nil or
-	// failing, the outputs are small FP32 tensors.
+	// Signatures returns the signatures of modules that are real networks or functions, so that
+	// their stand-ins answer with tensors of the real shapes. When nil or failing, the outputs are
+	// small FP32 tensors.
 	Signatures pipelines.SignatureFunc
 
 	// Duration overrides the profile. The zero duration returns at once.
@@ -32,12 +32,12 @@ type Options struct {
 	Noise float64
 
 	// Echo puts a checksum of a request's inputs into the first element of its
-	// FP32 outputs, so that a test can tell whose answer it got.
+	// FP32 outputs, so that a test can match answers to requests.
 	Echo bool
 
-	// Fault is asked before the n-th batch (from 1, over all instances of the
-	// engine) runs; the batch fails with what it returns. Code "unavailable"
-	// breaks the instance, as a crash would. See failOn and CrashOn.
+	// Fault is called before the n-th batch (from 1, over all instances of the engine) runs; the
+	// batch fails with what it returns. Code "unavailable" breaks the instance, as a crash would.
+	// See failOn and CrashOn.
 	Fault func(m executors.Model, n int64) *wire.Error
 
 	// Sleep replaces the clock in tests. It returns early with ctx's error.
@@ -83,8 +83,8 @@ func (e *engine) Name() string { return "emulated" }
 // Version changes with the meaning of durations.
 func (e *engine) Version() string { return "1" }
 
-// Signature is what Options.Signatures knows; otherwise inputs in the order of
-// the declaration that take anything, and no outputs.
+// Signature is that of Options.Signatures; otherwise inputs in the order of the declaration
+// that take anything, and no outputs.
 func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
 	sig, known := e.signature(executors.Model{Module: m})
 	if !known {
@@ -409,7 +409,7 @@ func (o *outputs) item(counts []int64, inputs []wire.Tensor) []wire.Tensor {
 }
 
 // State is what an emulated module keeps of a stream: a hash of all inputs of a frame, the state
-// before among them, so that it tells which frames came, and in which order.
+// before among them, so that it identifies the frames that came, and their order.
 func State(like wire.Tensor, inputs []wire.Tensor) wire.Tensor {
 	h := fnv.New64a()
 	for _, t := range inputs {

@@ -164,7 +164,7 @@ func TestRowsFollowTheMean(t *testing.T) {
 	})
 }
 
-func TestEchoTellsRequestsApart(t *testing.T) {
+func TestEchoDistinguishesRequests(t *testing.T) {
 	m := profiled(pipelines.Point{Hardware: "v100", Batch: 4})
 	in := [][]wire.Tensor{{{Data: []byte("a")}}, {{Data: []byte("b")}}}
 	answers, err := load(t, Options{Echo: true}, m).Run(t.Context(), in)

@@ -25,7 +25,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Name is what a declaration says to ask for this engine.
+// Name is this engine's name in declarations.
 const Name = "gorgonia"
 
 // maxBucket bounds the batch size of one graph.

@@ -42,7 +42,7 @@ func (c *commands) Create(ctx context.Context, name string) error {
 	}
 	if err := c.run(ctx, c.Commands.Create, name); err != nil {
 		made.Failure = err.Error()
-		_ = c.write(name, made) // it is told of now, and without the file later
+		_ = c.write(name, made) // it is reported now; without the file it would be lost later
 		return err
 	}
 	made.Made = true
@@ -111,7 +111,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastLine is the last line of a text that says something, as an error's reason.
+// lastLine is the last line of a text that is not blank, as an error's reason.
 func lastLine(text []byte) string {
 	const most = 300
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -172,7 +172,7 @@ func (r records) forget(name string) error {
 }
 
 // List reads all. Of a host whose command has neither succeeded nor failed it reports that it was
-// not finished; while it runs, who has called Create knows better.
+// not finished; while it runs, the caller of Create has the true state.
 func (r records) List() ([]HostRecord, error) {
 	entries, err := os.ReadDir(r.folder)
 	if err != nil {

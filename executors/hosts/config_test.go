@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 	assert.ErrorContains(t, err, "no such file")
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseReportsWhatIsWrong(t *testing.T) {
 	for want, src := range map[string]string{
 		"h.hcl:1,17-18: Unclosed configuration block":                        `provisioner "a" {`,
 		"h.hcl:1,1: min is 3 and max is 2":                                   "provisioner \"a\" {\n min = 3\n max = 2\n devices = 1\n commands {\n create = [\"a\"]\n delete = [\"b\"]\n }\n}",

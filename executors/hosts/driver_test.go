@@ -57,7 +57,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(d.path("cpu-2"), []byte("{"), 0o600))
 	all, err := d.List()
 	assert.ErrorContains(t, err, "end that host and remove the file")
-	assert.Len(t, all, 1, "the others are told all the same")
+	assert.Len(t, all, 1, "the others are listed all the same")
 }
 
 // A worker that an older edition started itself is not taken for one that a command ends.
@@ -127,8 +127,8 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	assert.Equal(t, "the end", lastLine(to.kept))
 }
 
-// The script of the example starts a worker that outlives the command, and ends it; one that ends
-// at once says why.
+// The script of the example starts a worker that outlives the command, and ends it; for one that
+// ends at once it reports why.
 func TestTheScriptMakesWorkersOfThisMachine(t *testing.T) {
 	folder := t.TempDir()
 	program := filepath.Join(folder, "harpagon")

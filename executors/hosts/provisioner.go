@@ -33,9 +33,8 @@ type Provisioner struct {
 	Join     time.Duration // so long a host may take to be part of the fleet
 	Commands Commands
 
-	// External means that somebody else makes and ends the hosts, by how many devices are
-	// wanted (metric harpagon_devices_wanted): services ask for up to Max more, and nothing is
-	// done about it here.
+	// External means that another program creates and ends the hosts, by the metric
+	// harpagon_devices_wanted: services request up to Max more, and nothing is started here.
 	External bool
 }
 
@@ -70,7 +69,7 @@ type provisionerBlock struct {
 	Idle     string         `hcl:"idle,optional"`
 	Join     string         `hcl:"join,optional"`
 	External bool           `hcl:"external,optional"`
-	Process  *processBlock  `hcl:"process,block"` // of older files, to say what stands for it now
+	Process  *processBlock  `hcl:"process,block"` // of older files, for an error that names its successor
 	Commands *commandsBlock `hcl:"commands,block"`
 	At       hcl.Range      `hcl:",def_range"`
 }

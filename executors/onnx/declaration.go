@@ -13,9 +13,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Declaration is what a model file says of its inputs and outputs, with
-// whatever operators, operator set and data types. Shapes include the batch
-// dimension; a file may give none.
+// Declaration is what a model file declares of its inputs and outputs, with whatever operators,
+// operator set and data types. Shapes include the batch dimension; a file may give none.
 type Declaration struct {
 	Inputs   []*ValueInfo // without those that initializers fill
 	Defaults []*ValueInfo // inputs that initializers fill where nothing is fed
@@ -114,10 +113,10 @@ type Layout struct {
 }
 
 // Layout is the declaration for one request of a module. The batch is the first
-// dimension of every tensor, unless the module says otherwise. There is none in a
-// scalar, and in a constant or an input with a default whose first dimension is fixed.
-// An input needs a datatype of the wire and a shape; an output of which the file states less
-// may be any tensor, and one that is none is not among those of the signature.
+// dimension of every tensor, unless the module declares another. There is none in a scalar, and
+// in a constant or an input with a default whose first dimension is fixed. An input needs a
+// datatype of the wire and a shape; an output of which the file states less may be any tensor,
+// and one that is none is not among those of the signature.
 func (d Declaration) Layout(m pipelines.Module) (Layout, error) {
 	var l Layout
 	inputs := d.inputs(m)
@@ -245,7 +244,7 @@ func (t *Type) words() string {
 }
 
 // doubt reports why an output may not have the batch in the axis; empty where it seems to. A
-// file may declare less than the network does, so that only running it tells.
+// file may declare less than the network does, so that only a run can decide.
 func (v *ValueInfo) doubt(axis, limit int, inputs map[string]bool) string {
 	dims := v.dims()
 	if len(dims) == 0 {
@@ -264,7 +263,7 @@ func (v *ValueInfo) doubt(axis, limit int, inputs map[string]bool) string {
 }
 
 // generated reports whether an exporter numbered a dimension that it had no name for, as
-// in unk__7, Concatoutput_dim_0 or p2o.DynamicDimension.3, which says nothing then.
+// in unk__7, Concatoutput_dim_0 or p2o.DynamicDimension.3, which means nothing then.
 func generated(symbol string) bool {
 	last := symbol[len(symbol)-1]
 	return '0' <= last && last <= '9'
@@ -344,9 +343,9 @@ func (v *ValueInfo) port(axis int) pipelines.Port {
 }
 
 // ExternalData names the files in which a model keeps tensors outside of its own,
-// relative to its folder, sorted; none where everything is inside. A file that is
-// no ONNX model names none: that is for whoever loads it to say. The error is that
-// of reading the file, or of a name that leads out of the folder.
+// relative to its folder, sorted; none where everything is inside. A file that is no ONNX model
+// names none: loading it reports that. The error is that of reading the file, or of a name that
+// leads out of the folder.
 func ExternalData(path string) ([]string, error) {
 	info, err := osutil.StatFile(path)
 	if err != nil {

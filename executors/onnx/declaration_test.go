@@ -112,5 +112,5 @@ func TestExternalData(t *testing.T) {
 	}
 	names, err = ExternalData(kept(t, deep))
 	require.NoError(t, err)
-	assert.Empty(t, names, "it is for whoever loads it to say")
+	assert.Empty(t, names, "loading reports that")
 }

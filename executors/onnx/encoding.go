@@ -61,7 +61,7 @@ func (m *Model) opset() int64 {
 	return version
 }
 
-// check reports whether a tensor has as many elements as its shape says, of a type that is
+// check reports whether a tensor has as many elements as its shape, of a type that is
 // supported.
 func (t *Tensor) check() error {
 	if len(t.External) > 0 {

@@ -99,14 +99,14 @@ func TestOutputsThatMayHaveNoBatch(t *testing.T) {
 		in, out *ValueInfo
 		want    string
 	}{
-		"the same name":           {symbolic("x", Float, "N", 4), symbolic("y", Float, "N", 4), ""},
-		"another name":            {symbolic("x", Float, "N", 4), symbolic("y", Float, "found", 4), `has "found" rows`},
-		"a name that says none":   {symbolic("x", Float, "N", 4), symbolic("y", Float, "unk__7", 4), ""},
-		"a number that says none": {symbolic("x", Float, "p2o.DynamicDimension.0", 4), symbolic("y", Float, "p2o.DynamicDimension.3", 4), ""},
-		"no name":                 {symbolic("x", Float, "", 4), symbolic("y", Float, "found", 4), ""},
-		"always one":              {symbolic("x", Float, "N", 4), Declare("y", Float, 1, 4), "has 1 rows whatever the batch"},
-		"both fixed":              {Declare("x", Float, 8, 4), Declare("y", Float, 8, 4), ""},
-		"fixed differently":       {Declare("x", Float, 8, 4), Declare("y", Float, 1, 4), "and its inputs a batch of 8"},
+		"the same name":            {symbolic("x", Float, "N", 4), symbolic("y", Float, "N", 4), ""},
+		"another name":             {symbolic("x", Float, "N", 4), symbolic("y", Float, "found", 4), `has "found" rows`},
+		"a name without meaning":   {symbolic("x", Float, "N", 4), symbolic("y", Float, "unk__7", 4), ""},
+		"a number without meaning": {symbolic("x", Float, "p2o.DynamicDimension.0", 4), symbolic("y", Float, "p2o.DynamicDimension.3", 4), ""},
+		"no name":                  {symbolic("x", Float, "", 4), symbolic("y", Float, "found", 4), ""},
+		"always one":               {symbolic("x", Float, "N", 4), Declare("y", Float, 1, 4), "has 1 rows whatever the batch"},
+		"both fixed":               {Declare("x", Float, 8, 4), Declare("y", Float, 8, 4), ""},
+		"fixed differently":        {Declare("x", Float, 8, 4), Declare("y", Float, 1, 4), "and its inputs a batch of 8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			graph := func() *Graph { return &Graph{Inputs: []*ValueInfo{c.in}, Outputs: []*ValueInfo{c.out}} }
@@ -119,7 +119,7 @@ func TestOutputsThatMayHaveNoBatch(t *testing.T) {
 			}
 			l, err = laid(t, 8, graph(), pipelines.Module{BatchAxis: map[string]int{"y": 0}})
 			require.NoError(t, err)
-			assert.Empty(t, l.Signature.Doubts, "the module says what they are")
+			assert.Empty(t, l.Signature.Doubts, "the module declares what they are")
 		})
 	}
 }
@@ -214,11 +214,11 @@ func TestStateIsFoundByName(t *testing.T) {
 		assert.Empty(t, l.Signature.Doubts)
 		only, err := l.Only([]string{"y"})
 		require.NoError(t, err)
-		assert.Len(t, only.Signature.Outputs, 2, "state is computed whoever asks for what")
+		assert.Len(t, only.Signature.Outputs, 2, "state is computed whichever outputs are requested")
 
 		l, err = laid(t, 8, rnn(names[0], names[1], 2, -1, 128), pipelines.Module{Inputs: []pipelines.Binding{x}})
 		require.NoError(t, err)
-		assert.Empty(t, l.Signature.Loops(), "the module does not say that it keeps state")
+		assert.Empty(t, l.Signature.Loops(), "the module does not declare state")
 	}
 	state := pipelines.Module{State: true, Inputs: []pipelines.Binding{x}}
 	l, err := laid(t, 8, rnn("h", "z", -1, 8), state)

@@ -252,7 +252,7 @@ func (x *Model) GetOpsets() []*OperatorSet {
 	return nil
 }
 
-// OperatorSet says which operators a file means; that without a domain is ONNX's own.
+// OperatorSet is a set of operators that a file uses; that without a domain is ONNX's own.
 type OperatorSet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
@@ -467,7 +467,7 @@ func (x *Node) GetDomain() string {
 	return ""
 }
 
-// Attribute is a constant argument of a node; its kind says which field holds it.
+// Attribute is a constant argument of a node; its kind names the field that holds it.
 type Attribute struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -661,7 +661,7 @@ func (x *Tensor) GetExternal() []*Entry {
 	return nil
 }
 
-// Entry says something about a tensor's data in another file.
+// Entry is a property of a tensor's data in another file.
 type Entry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`

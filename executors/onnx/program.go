@@ -131,7 +131,7 @@ func Signature(m *Model) (pipelines.Signature, error) {
 
 // unsupported names an operator and what to do about it.
 func unsupported(node, op string) error {
-	return fmt.Errorf("onnx: node %s: operator %q is not supported; supported are %s; use an engine that knows it, such as engine = \"onnxruntime\"",
+	return fmt.Errorf("onnx: node %s: operator %q is not supported; supported are %s; use an engine that has it, such as engine = \"onnxruntime\"",
 		node, op, strings.Join(Operators(), ", "))
 }
 
@@ -140,12 +140,12 @@ func equalDims(a, b []int) bool { return slices.Equal(a, b) }
 // maxItem bounds the elements that one request may have in any tensor.
 const maxItem = 1 << 22
 
-// maxDerived bounds the elements of all broadcast constants together, so that a
-// small file of many nodes cannot ask for unbounded memory.
+// maxDerived bounds the elements of all broadcast constants together, so that a small file of
+// many nodes cannot take unbounded memory.
 const maxDerived = 1 << 26
 
-// The operator sets of which this package knows the operators that it takes.
-// Before 7, Add, Mul and Gemm broadcast by other rules.
+// The operator sets whose operators this package implements. Before 7, Add, Mul and Gemm
+// broadcast by other rules.
 const (
 	oldestOpset = 7
 	newestOpset = 24

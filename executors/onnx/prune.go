@@ -64,7 +64,7 @@ func rewrite(raw []byte, change func(num protowire.Number, value []byte) (to []b
 	return to
 }
 
-// needed says of each node whether one of the outputs depends on it.
+// needed reports for each node whether one of the outputs depends on it.
 func (g *OutlineGraph) needed(outputs []string) []bool {
 	from := map[string]int{}
 	for i, n := range g.GetNodes() {

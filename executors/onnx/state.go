@@ -54,8 +54,8 @@ func (d Declaration) loops(m pipelines.Module) map[string]*ValueInfo {
 	return all
 }
 
-// stateAxis is the dimension of an input with state that is the batch: what the module says, or the
-// one that the file leaves open, or the first.
+// stateAxis is the dimension of an input with state that is the batch: the one that the module
+// declares, or the one that the file leaves open, or the first.
 func (v *ValueInfo) stateAxis(m pipelines.Module) (int, error) {
 	axis, err := v.axis(m, false)
 	if _, said := m.BatchAxis[v.Name]; said || err != nil || axis < 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// buffers run batches of one shape. What they know of a place, an input's or an
-// output's, is kept for the next batch that has it there.
+// buffers run batches of one shape. What is prepared for a place, an input's or an output's, is
+// kept for the next batch that has it there.
 type buffers struct {
 	session *session
 	shapes  [][]int64
@@ -90,7 +90,7 @@ func (b *buffers) run(ctx context.Context, lend func(int) []byte) ([]wire.Tensor
 			return b.placed(), err
 		}
 		// Either the batch is bad, or its outputs have other shapes than those
-		// of the batches before; ONNX Runtime tells by words only.
+		// of the batches before; ONNX Runtime distinguishes them by text only.
 		tensors, err := b.fresh(ctx)
 		b.vary = err == nil
 		return tensors, err
@@ -150,8 +150,8 @@ func (b *buffers) fresh(ctx context.Context) ([]wire.Tensor, error) {
 	return tensors, nil
 }
 
-// attempt computes with the outputs that are expected, and again as often as ONNX
-// Runtime asks for another shape of one of them.
+// attempt computes with the outputs that are expected, and again as often as ONNX Runtime
+// requires another shape of one of them.
 func (b *buffers) attempt(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		for j, e := range b.expect {

@@ -33,15 +33,13 @@
 // the batch first.
 //
 // Every batch size in use runs once when the model is loaded, the largest
-// first, because the first run of a size costs several times a later one. For a
-// model with open dimensions that needs Model.Feeds, which says what sizes the
-// pipeline sends.
+// first, because the first run of a size costs several times a later one. For a model with open
+// dimensions that needs Model.Feeds, the sizes that the pipeline sends.
 //
-// Where a caller says that inputs stay where they are and lends memory for
-// outputs (executors.Placer), as package child does, the library reads and
-// writes there and nothing is copied. What shapes the outputs of a bucket have
-// is learnt from its first batch; should they depend on what the inputs hold,
-// the outputs are copied from then on.
+// Where a caller keeps inputs in place and lends memory for outputs (executors.Placer), as
+// package child does, the library reads and writes there and nothing is copied. What shapes the
+// outputs of a bucket have is learnt from its first batch; should they depend on what the
+// inputs hold, the outputs are copied from then on.
 //
 // # Threads
 //
@@ -56,9 +54,8 @@
 // profiles are kept under an engine's name and version.
 //
 // Programs that serve run this engine in a child process (package child), since
-// a crash inside the library would end the program. InChild gives that engine
-// what can be told without a child: whether the library is there, and
-// signatures.
+// a crash inside the library would end the program. InChild gives that engine what needs no
+// child: whether the library is there, and signatures.
 //
-// Without cgo the package builds, and says at Load that it cannot run.
+// Without cgo the package builds, and Load returns that it cannot run.
 package onnxruntime

@@ -17,16 +17,16 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Name is what a declaration says to ask for the engine on the CPU; see
-// Provider.Engine for the others.
+// Name is the name in declarations of the engine on the CPU; see Provider.Engine for the
+// others.
 const Name = "onnxruntime"
 
 // way changes when this package uses the library in a way that may change
 // measured durations.
 const way = "2"
 
-// Options say which library and what to compute on. The zero value finds the
-// library and computes on the CPU.
+// Options select the library and what to compute on. The zero value finds the library and
+// computes on the CPU.
 type Options struct {
 	Library  string              // path of the shared library; empty looks for it
 	Provider Provider            // empty means CPU
@@ -86,8 +86,7 @@ func layout(m pipelines.Module) (onnx.Layout, error) {
 	return l, nil
 }
 
-// Limit is the largest batch that a module's model takes; 0 where it is open or
-// cannot be told.
+// Limit is the largest batch that a module's model takes; 0 where it is open or unknown.
 func (e engine) Limit(m pipelines.Module) int { return limit(m) }
 
 func limit(m pipelines.Module) int {
@@ -213,9 +212,8 @@ func named(err error, module string) error {
 	return err
 }
 
-// InChild completes an engine that runs New(o) in child processes with what
-// can be told without one: whether it can run here, and signatures. Both look
-// for the library once.
+// InChild completes an engine that runs New(o) in child processes with what needs no child:
+// whether it can run here, and signatures. Both look for the library once.
 func InChild(inner executors.Engine, o Options) executors.Engine {
 	return &remote{Engine: inner, available: sync.OnceValue(engine{options: o}.Available)}
 }

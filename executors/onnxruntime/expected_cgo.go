@@ -14,8 +14,8 @@ import (
 )
 
 // The binding cannot make values of outputs that are FP16, BF16 or scalars. They
-// are made before the run, of the shape that the model declares. Where it leaves
-// dimensions open, ONNX Runtime tells in its error which shape it wants.
+// are made before the run, of the shape that the model declares. Where it leaves dimensions
+// open, ONNX Runtime's error has the shape that it requires.
 
 // expected is an output that is made before the run; nil shape for others.
 type expected struct {
@@ -55,8 +55,7 @@ func (e expected) make() (ort.Value, error) {
 // shape than it computes.
 var wanted = regexp.MustCompile(`[Cc]urrent shape:\{([0-9,]*)\} [Rr]equested shape:\{([0-9,]*)\}`)
 
-// learn takes over the shape that the error asks for; false when it is about
-// something else.
+// learn takes over the shape that the error requires; false when it is about something else.
 func learn(all []expected, err error) bool {
 	m := wanted.FindStringSubmatch(err.Error())
 	if m == nil {

@@ -370,8 +370,8 @@ func joined(items [][]wire.Tensor, like []int, j int) []byte {
 	return unsafe.Slice(begin, n)
 }
 
-// warmUp runs every batch size on zeros; a model whose sizes nobody knows is not warmed up. tuned
-// says that the provider chooses kernels for each size.
+// warmUp runs every batch size on zeros; a model whose sizes are unknown is not warmed up. tuned
+// means that the provider chooses kernels for each size.
 func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pipelines.Port, tuned bool) error {
 	item, ok := executors.WarmItem(in.signature.Inputs, feeds)
 	if !ok {
@@ -390,8 +390,8 @@ func (in *instance) warmUp(ctx context.Context, sizes []int, feeds map[string]pi
 	return ctx.Err()
 }
 
-// resident is the memory of this process that is in use, in bytes; 0 where the
-// system does not say.
+// resident is the memory of this process that is in use, in bytes; 0 where the system does not
+// report it.
 func resident() int64 { return residentOf(os.Getpid()) }
 
 func residentOf(pid int) int64 {

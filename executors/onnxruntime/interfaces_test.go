@@ -52,8 +52,8 @@ func moduleOf(t *testing.T, m *onnx.Model, inputs ...pipelines.Binding) pipeline
 	return pipelines.Module{Name: "m", Model: write(t, m), Inputs: inputs}
 }
 
-// TestHalves runs networks whose inputs and outputs are FP16 or BF16, with all
-// sizes known and with sizes that only the run tells.
+// TestHalves runs networks whose inputs and outputs are FP16 or BF16, with all sizes known and
+// with sizes that only the run shows.
 func TestHalves(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -37,7 +37,7 @@ func settled() int64 {
 func TestNothingLeaksOverManyBatches(t *testing.T) {
 	needs(t)
 	if resident() == 0 {
-		t.Skip("this system does not say how much memory a process has")
+		t.Skip("this system does not report how much memory a process has")
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	dense := load(t, write(t, denseModel(rng, 64, 128, 16)), 1, 8)
@@ -104,7 +104,7 @@ func children(t *testing.T) (pids []int) {
 func TestNothingLeaksThroughAChild(t *testing.T) {
 	needs(t)
 	if resident() == 0 {
-		t.Skip("this system does not say how much memory a process has")
+		t.Skip("this system does not report how much memory a process has")
 	}
 	n := leakBatches / 5 // a child takes longer
 	if os.Getenv("HARPAGON_LONG") != "" {

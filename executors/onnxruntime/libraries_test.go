@@ -50,7 +50,8 @@ func TestOperatorsOfALibrary(t *testing.T) {
 	})
 }
 
-// TestLibrariesThatCannotBeUsed say why; one that crashes takes a child with it and nothing else.
+// TestLibrariesThatCannotBeUsed: the error states why; a library that crashes takes only a child
+// with it.
 func TestLibrariesThatCannotBeUsed(t *testing.T) {
 	for name, c := range map[string]struct{ source, want string }{
 		"none":     {"", "cannot open shared object file"},

@@ -39,7 +39,7 @@ func (e *LibraryError) Error() string { return fmt.Sprintf("onnxruntime: %s: %s"
 // Library is a shared library of ONNX Runtime.
 type Library struct {
 	Path    string
-	Version string // as the file says, such as "1.24.3"; "unknown" where it does not
+	Version string // as in the file, such as "1.24.3"; "unknown" where it has none
 	From    string // where it was found, in words
 }
 
@@ -154,7 +154,7 @@ func inspect(path, from string) (Library, error) {
 		return lib, &LibraryError{Path: path, Reason: fmt.Sprintf("there is no such file, though %s names it; get one with: %s", from, Install)}
 	}
 	if runtime.GOOS != "linux" {
-		return lib, nil // the library itself says at Load
+		return lib, nil // checked at Load
 	}
 	f, err := elf.Open(path)
 	if err != nil {
@@ -192,8 +192,8 @@ func versionOf(f *elf.File) string {
 	return "unknown"
 }
 
-// recent is true of versions that can be used, and of unknown ones: the
-// library then says itself.
+// recent is true of versions that can be used, and of unknown ones, which the library itself
+// reports when it is loaded.
 func recent(version string) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -223,7 +223,7 @@ const InstallGPU = "take the onnxruntime-linux-x64-gpu archive of ONNX Runtime's
 // Providers lists them.
 func Providers() []Provider { return []Provider{CPU, CUDA, TensorRT} }
 
-// Engine is the name of the provider's engine: what a declaration says.
+// Engine is the name of the provider's engine in declarations.
 func (p Provider) Engine() string {
 	if p == CPU || p == "" {
 		return Name

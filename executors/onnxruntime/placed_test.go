@@ -90,7 +90,7 @@ func TestPlacedBatchesAreThoseOfRun(t *testing.T) {
 }
 
 // TestOutputsThatDependOnTheData places the output of a network whose length
-// differs from batch to batch, which nothing in its declaration tells.
+// differs from batch to batch, which its declaration does not show.
 func TestOutputsThatDependOnTheData(t *testing.T) {
 	needs(t)
 	m := onnx.NewModel(13)

@@ -10,7 +10,7 @@
 //	  inputs  = { image = input.picture }
 //	}
 //
-// # What the command is told
+// # What the command receives
 //
 // In its arguments {socket} stands for the path of the socket to listen on,
 // {model} for that of the declared model and {module} for the module's name; the

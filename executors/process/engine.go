@@ -23,7 +23,7 @@ type engine struct {
 // Name is "process".
 func (e *engine) Name() string { return pipelines.EngineProcess }
 
-// Version changes with how commands are started and asked.
+// Version changes with how commands are started and called.
 func (e *engine) Version() string { return "2" }
 
 // LoadsOnce reports that all batch sizes are measured on one instance.
@@ -52,12 +52,12 @@ func (e *engine) Load(ctx context.Context, m executors.Model) (executors.Instanc
 	return in, nil
 }
 
-// Options say how commands are started. The zero value is ready to use.
+// Options configure how commands are started. The zero value is ready to use.
 type Options struct {
 	// Supervisor starts a program whose main calls subprocess.Supervise first; empty: this program.
 	Supervisor []string
 
-	Env []string // beside this process's and what every command is told
+	Env []string // beside this process's and what every command receives
 
 	// Output gets what commands print, line by line, each with a prefix that
 	// names the module; nil means os.Stderr. Several commands may write at once.
@@ -80,8 +80,8 @@ const (
 	defaultRunTimeout   = time.Minute
 	defaultStopTimeout  = 5 * time.Second
 
-	// One that ends takes a few milliseconds, and more on a busy machine: taken for one
-	// that goes on, it would lose the next batch, too, and not say why.
+	// One that ends takes a few milliseconds, and more on a busy machine: taken for one that goes
+	// on, it would lose the next batch, too, without a reason.
 	defaultEndTime = 2 * time.Second
 )
 
@@ -106,10 +106,10 @@ type instance struct {
 	kept   *kept
 }
 
-// Signature is what the command said.
+// Signature is what the command reported.
 func (in *instance) Signature() pipelines.Signature { return in.server.model.Signature() }
 
-// Memory is what the command said; 0 where it does not tell.
+// Memory is what the command reported; 0 where it does not.
 func (in *instance) Memory() int64 { return in.server.model.Memory() }
 
 // MemoryFor is that of one for batches of up to a size.

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beVictim loads a command, says so, and waits to be killed.
+// beVictim loads a command, reports that, and waits to be killed.
 func beVictim() {
 	m := model(os.Getenv(victim))
 	if script := os.Getenv(victim); strings.HasSuffix(script, ".py") {

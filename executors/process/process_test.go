@@ -26,7 +26,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// printed is what commands have said.
+// printed is what commands have printed.
 type printed struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -71,7 +71,7 @@ func rows(values ...float32) [][]wire.Tensor {
 	return items
 }
 
-// asked gives the process id that answered.
+// asked sends a batch and returns the process id that answered.
 func asked(t *testing.T, in executors.Instance, values ...float32) int64 {
 	answers, err := in.Run(t.Context(), rows(values...))
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func gone(t *testing.T, pids ...int) {
 	for _, pid := range pids {
 		assert.Eventually(t, func() bool {
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			return err != nil || bytes.Contains(stat, []byte(") Z ")) // nobody has asked how it ended
+			return err != nil || bytes.Contains(stat, []byte(") Z ")) // it was not waited for
 		}, 20*time.Second, 5*time.Millisecond, "process %d lives", pid)
 	}
 }
@@ -118,7 +118,7 @@ func TestACommandServes(t *testing.T) {
 	}
 }
 
-func TestACommandThatEndsSaysHow(t *testing.T) {
+func TestACommandThatEndsReportsHow(t *testing.T) {
 	o := Options{Output: new(printed), endTime: time.Minute}
 	in := load(t, o, model("http"))
 	asked(t, in, 1)
@@ -151,8 +151,8 @@ func TestABatchThatHangsIsUnavailable(t *testing.T) {
 	require.ErrorIs(t, err, wire.ErrInvalid)
 }
 
-// TestACommandThatHangsIsKilled holds that one whose caller has stopped waiting is not asked to
-// end first: it may not hear that.
+// TestACommandThatHangsIsKilled: a command whose caller has stopped waiting is killed without
+// SIGTERM, which it might ignore.
 func TestACommandThatHangsIsKilled(t *testing.T) {
 	in := load(t, Options{StopTimeout: time.Hour, Output: new(printed)}, model("stubborn"))
 	first := asked(t, in, 1)
@@ -411,14 +411,14 @@ func TestSeveralThatWereMeasuredServe(t *testing.T) {
 	require.True(t, e.(*engine).kept.free("gpu/a"), "the third")
 }
 
-// TestACommandSeesItsGPU tells a command its device, and what it may use of the machine.
+// TestACommandSeesItsGPU: a command receives its device, and what it may use of the machine.
 func TestACommandSeesItsGPU(t *testing.T) {
 	m := model("http", 2, 8)
 	m.Device = "gpu/GPU-1"
 	s := &server{folder: "/tmp/f", options: new(Options)}
 	for _, want := range []string{"HARPAGON_DEVICE=gpu/GPU-1", "CUDA_VISIBLE_DEVICES=GPU-1", "HARPAGON_BATCHES=2,8", "HARPAGON_MAX_BATCH=8", "HARPAGON_SOCKET=/tmp/f/s"} {
-		require.Contains(t, s.says(m).Env, want)
+		require.Contains(t, s.launch(m).Env, want)
 	}
 	t.Setenv("PYTHONPATH", "/mine")
-	require.Contains(t, s.says(m).Env, "PYTHONPATH=/tmp/f:/mine")
+	require.Contains(t, s.launch(m).Env, "PYTHONPATH=/tmp/f:/mine")
 }

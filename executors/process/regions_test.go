@@ -158,8 +158,8 @@ func TestBatchesThatFailLeaveTheRest(t *testing.T) {
 }
 
 // TestNothingIsLeftOfWhoIsKilled kills commands and executors with signal 9 at any moment of a region's life:
-// before it is made, while it is registered, written, computed on, read, replaced and given up. HARPAGON_KILLS says how
-// often, and is even.
+// before it is made, while it is registered, written, computed on, read, replaced and given up. HARPAGON_KILLS is how
+// often, an even number.
 func TestNothingIsLeftOfWhoIsKilled(t *testing.T) {
 	kills := 6
 	if n, err := strconv.Atoi(os.Getenv("HARPAGON_KILLS")); err == nil {
@@ -189,7 +189,7 @@ func TestNothingIsLeftOfWhoIsKilled(t *testing.T) {
 }
 
 // lifeOf loads a command, runs batches that need larger regions every time, two of them at once, and closes it. began
-// is told of the command. It returns how long that took.
+// is called with the command's pid. It returns how long that took.
 func lifeOf(t *testing.T, m executors.Model, began func(pid int)) time.Duration {
 	begin := time.Now()
 	in, err := New(Options{Output: new(printed), endTime: time.Minute}).Load(t.Context(), m)

@@ -34,7 +34,7 @@ type server struct {
 func start(ctx context.Context, o *Options, m executors.Model) (*server, error) {
 	s := &server{command: m.Module.Command[0], folder: filepath.Join(os.TempDir(), "harpagon-"+rand.Text()), options: o}
 	var err error
-	if s.Process, err = subprocess.Start(s.says(m)); err != nil {
+	if s.Process, err = subprocess.Start(s.launch(m)); err != nil {
 		return nil, fmt.Errorf("executors/process: starting %s: %w", s.command, err)
 	}
 	if err := s.Greet(ctx, o.StartTimeout, func(ctx context.Context) error { return s.attach(ctx, m) }); err != nil {
@@ -50,8 +50,8 @@ func start(ctx context.Context, o *Options, m executors.Model) (*server, error) 
 // socket is short: the path of a socket has about a hundred characters.
 func (s *server) socket() string { return filepath.Join(s.folder, "s") }
 
-// says is what the command is told.
-func (s *server) says(m executors.Model) subprocess.Command {
+// launch is how the command is started.
+func (s *server) launch(m executors.Model) subprocess.Command {
 	named := strings.NewReplacer("{socket}", s.socket(), "{model}", m.Module.Model, "{module}", m.Module.Name)
 	c := subprocess.Command{
 		Args: s.options.Supervisor, Output: s.options.Output, Prefix: "[process " + m.Module.Name + "] ", Grace: s.options.StopTimeout, Folder: s.folder, Holds: python.Files(),
@@ -87,14 +87,14 @@ func (s *server) attach(ctx context.Context, m executors.Model) error {
 	return err
 }
 
-// How often at most, and for how long, a command is asked whether it listens yet.
+// How often at most, and for how long, a command is checked for listening.
 const (
 	askAgain = 20 * time.Millisecond
 	askTime  = 5 * time.Second
 )
 
-// dial waits until somebody listens on the socket, and finds out which protocol
-// it is: who does not understand HTTP is asked over gRPC.
+// dial waits until the command listens on the socket, and detects its protocol: HTTP first,
+// then gRPC.
 func (s *server) dial(ctx context.Context) (remote.Server, error) {
 	for began := time.Now(); ; {
 		client, err := s.try(ctx)

@@ -16,30 +16,29 @@
 // A model whose inputs and outputs all have a first dimension that varies, and
 // that is not a pipeline of another Harpagon, takes a batch in one request, its
 // tensors stacked along that dimension. Any other gets one request for each,
-// several at a time. The setting batch says otherwise. Where shapes differ
-// within a batch, those that agree go together.
+// several at a time. The setting batch overrides either. Where shapes differ within a batch,
+// those that agree go together.
 //
 // A server of this machine that names the extension for system shared memory, over HTTP, gets no tensors but
 // where they lie: regions.go.
 //
 // # Health
 //
-// Loading waits until the server says that the model is ready, reads its
-// metadata, and warms up every batch size with zeros, so that a size above the
-// model's limit is an error of loading. From then on the model is asked every few
-// seconds whether it is ready; after two failures batches fail at once with code
-// "unavailable", until it is ready again. An executor that gets that code loads
+// Loading waits until the server reports the model ready, reads its metadata, and warms up
+// every batch size with zeros, so that a size above the model's limit is an error of loading.
+// From then on readiness is checked every few seconds; after two failures batches fail at once
+// with code "unavailable", until it is ready again. An executor that gets that code loads
 // again, waiting longer every time.
 //
 // # Failures
 //
 // A request is sent again, after a short wait, where it cannot have been
 // computed: when nobody answers, or the server answers that it is unavailable.
-// When a connection ends before the answer, nobody knows; the batch then fails
-// with code "unavailable" and the gateway repeats it, once. A server that does
-// not answer within the timeout is "unavailable", too. What a server refuses has
-// the code that it gives. An answer that cannot be read, or that has other
-// names, datatypes or shapes than the metadata, has code "internal".
+// When a connection ends before the answer, the request may have been computed; the batch then
+// fails with code "unavailable" and the gateway repeats it, once. A server that does not answer
+// within the timeout is "unavailable", too. What a server refuses has the code that it gives.
+// An answer that cannot be read, or that has other names, datatypes or shapes than the
+// metadata, has code "internal".
 //
 // The server's errors about a batch of several requests make the executor try
 // each by itself, as with every engine.

@@ -22,7 +22,7 @@ import (
 // Options of the engine. The zero value is ready to use.
 type Options struct {
 	LoadTimeout  time.Duration // until the model is ready; 0 means 30 s
-	Timeout      time.Duration // of one request, where the address does not say; 0 means 1 min
+	Timeout      time.Duration // of one request, where the address sets none; 0 means 1 min
 	HealthPeriod time.Duration // between questions whether the model is ready; 0 means 5 s
 	MaxAnswer    int           // bytes of an answer; 0 means 256 MiB
 }
@@ -62,7 +62,7 @@ type engine struct {
 	known map[string]remembered // by address, whether there are batches, and constants
 }
 
-// remembered is what a server said of a model, or did not.
+// remembered is a server's metadata of a model, or that it did not answer.
 type remembered struct {
 	signature pipelines.Signature
 	until     time.Time
@@ -77,14 +77,14 @@ func (e *engine) Version() string { return "1" }
 // LoadsOnce reports that all batch sizes are measured on one instance.
 func (e *engine) LoadsOnce() {}
 
-// How long Signature asks, and how long it remembers the answer.
+// How long Signature waits for the answer, and how long it caches it.
 const (
 	askTime      = time.Second
 	rememberTime = 10 * time.Second
 )
 
-// Signature asks the server, briefly. Of a model whose server does not answer
-// nothing is known: a declaration can be checked and planned without it.
+// Signature reads the server's metadata, with a short timeout. It is empty where the server
+// does not answer: a declaration can be checked and planned without it.
 func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
 	address, err := pipelines.ParseRemote(m.Model)
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *engine) Signature(m pipelines.Module) (pipelines.Signature, error) {
 	return r.signature, nil
 }
 
-// ask gives the whole signature, with the inputs that are constant.
+// ask reads the whole signature, with the inputs that are constant.
 func (e *engine) ask(address pipelines.Remote, m pipelines.Module) (sig pipelines.Signature) {
 	t, err := dial(address, &e.options)
 	if err != nil {
@@ -169,7 +169,7 @@ type Target struct {
 	Where   string // of the server, for errors
 	Model   string
 	Version string // empty leaves it to the server
-	Batch   string // pipelines.BatchStack, pipelines.BatchSingle, or empty: as the shapes say
+	Batch   string // pipelines.BatchStack, pipelines.BatchSingle, or empty: derived from the shapes
 	Timeout time.Duration
 	Here    bool // it is on this machine, so that memory can be shared with it
 }

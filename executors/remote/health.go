@@ -19,10 +19,10 @@ const (
 	patience   = 2
 )
 
-// errNotReady is what a server says that is alive but not ready.
+// errNotReady means that the server is alive but the model not ready.
 var errNotReady = errors.New("the server reports that the model is not ready")
 
-// Ready asks once.
+// Ready checks once.
 func (in *Instance) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
@@ -33,12 +33,12 @@ func (in *Instance) Ready(ctx context.Context) error {
 	return err
 }
 
-// wait until the model is ready. One that the server does not know is an error
-// at once, also where the server cannot be asked whether models are ready.
+// wait until the model is ready. An unknown model is an error at once, also on servers that
+// cannot report readiness.
 func (in *Instance) wait(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, in.options.LoadTimeout)
 	defer cancel()
-	var why error // what was said last
+	var why error // the last answer
 	for began := time.Now(); ; {
 		err := in.Ready(limited)
 		if err == nil {
@@ -67,7 +67,7 @@ func (in *Instance) wait(ctx context.Context) error {
 // token.
 func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 
-// watchHealth asks until ctx ends.
+// watchHealth checks readiness until ctx ends.
 func (in *Instance) watchHealth(ctx context.Context) {
 	failures := 0
 	for osutil.SleepTimer(ctx, in.options.HealthPeriod) == nil {
@@ -79,7 +79,7 @@ func (in *Instance) watchHealth(ctx context.Context) {
 			failures = 0
 			in.setDown(nil)
 		case errors.Is(err, wire.ErrNotFound):
-			// A server that loads without Ready is asked in vain here, too.
+			// The server has no readiness to report.
 		default:
 			if failures++; failures >= patience {
 				in.setDown(err)
@@ -100,7 +100,7 @@ func (in *Instance) isDown() error {
 	return in.down
 }
 
-// warmUp runs every batch size on zeros; a model whose sizes nobody knows is not warmed up.
+// warmUp runs every batch size on zeros; a model whose sizes are unknown is not warmed up.
 func (in *Instance) warmUp(ctx context.Context, m executors.Model) error {
 	item, ok := executors.WarmItem(in.signature.Inputs, m.Feeds)
 	if !ok {

@@ -26,11 +26,11 @@ type Instance struct {
 	constants *executors.Constants // these
 	whole     []wire.NamedTensor   // constants that go along once, however many requests there are
 	stacked   bool
-	names     []string // outputs that are asked for
+	names     []string // outputs that are requested
 	largest   int      // requests in a batch
 	regions   *regions // nil where tensors travel
 	ahead     bool     // the server keeps a batch until it is done with the one before
-	graded    []graded // what it said of its memory
+	graded    []graded // its memory after each batch size
 
 	mu   sync.Mutex
 	down error // why batches fail at once; nil while the model is well
@@ -82,8 +82,8 @@ func (in *Instance) load(ctx context.Context, m executors.Model) error {
 	return in.warmUp(ctx, m)
 }
 
-// describe makes the signature for one request of what the server tells.
-// wanted are the outputs that the pipeline refers to; none means all.
+// describe makes the signature for one request from the server's metadata. wanted are the
+// outputs that the pipeline refers to; none means all.
 func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []string) error {
 	if err := executors.BatchFirst(m); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (in *Instance) describe(meta *wire.Metadata, m pipelines.Module, wanted []s
 	}
 	for _, p := range append(slices.Clone(meta.Inputs), meta.Outputs...) {
 		if p.Name == "" || p.Datatype != "" && wire.Size(p.Datatype) < 0 {
-			return fmt.Errorf("its metadata has the tensor %q of datatype %q, which the protocol does not know", p.Name, p.Datatype)
+			return fmt.Errorf("its metadata has the tensor %q of datatype %q, which the protocol does not have", p.Name, p.Datatype)
 		}
 	}
 	told := pipelines.Signature{Inputs: paired(meta, m), Outputs: meta.Outputs}
@@ -184,7 +184,7 @@ func portNames(ports []pipelines.Port) string {
 	return strings.Join(all, ", ")
 }
 
-// Signature is what the server's metadata say, without batch dimension.
+// Signature is that of the server's metadata, without batch dimension.
 func (in *Instance) Signature() pipelines.Signature { return in.signature }
 
 // Ahead reports whether the server keeps a batch that is sent while it computes one.
@@ -399,8 +399,8 @@ func (in *Instance) ask(ctx context.Context, send func(context.Context) (*wire.I
 	return outputs, nil
 }
 
-// timedOut reports that the timeout has passed. The server knows of it, and may give
-// up a moment before this side does.
+// timedOut reports that the timeout has passed. The server receives it, too, and may give up a
+// moment before this side does.
 func (in *Instance) timedOut(ctx context.Context, err error) bool {
 	if cause := context.Cause(ctx); cause != nil {
 		return errors.Is(cause, errTimeout)

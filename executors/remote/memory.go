@@ -13,7 +13,8 @@ type graded struct {
 	bytes int64
 }
 
-// grade warms the sizes up. A server that tells of its memory is asked after each, the smallest first.
+// grade warms the sizes up. From a server that reports its memory it is read after each, the
+// smallest first.
 func (in *Instance) grade(ctx context.Context, sizes []int, run func(ctx context.Context, size int) error) error {
 	if in.memoryNow(ctx) == 0 {
 		return executors.WarmUp(ctx, sizes, run)
@@ -27,7 +28,7 @@ func (in *Instance) grade(ctx context.Context, sizes []int, run func(ctx context
 	return nil
 }
 
-// memoryNow is what the server says now; 0 where it does not.
+// memoryNow is what the server reports now; 0 where it does not.
 func (in *Instance) memoryNow(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()
@@ -38,7 +39,7 @@ func (in *Instance) memoryNow(ctx context.Context) int64 {
 	return meta.Memory
 }
 
-// Memory is what the server has said after the largest batch; 0 where it does not tell.
+// Memory is what the server reported after the largest batch; 0 where it does not.
 func (in *Instance) Memory() int64 { return in.MemoryFor(in.largest) }
 
 // MemoryFor is what an instance for batches of up to a size takes.

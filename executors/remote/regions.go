@@ -43,7 +43,7 @@ type regions struct {
 	failed error // why there are none
 }
 
-// region is memory that the server knows by its name.
+// region is memory that is registered with the server.
 type region struct {
 	name string
 	all  []byte
@@ -53,7 +53,7 @@ type region struct {
 // registerTime is for a server to register a region, or to forget one.
 const registerTime = 10 * time.Second
 
-// newRegions is nil where the server knows no shared memory.
+// newRegions is nil where the server does not support shared memory.
 func newRegions(s sharer, extensions []string) *regions {
 	r := &regions{sharer: s, files: slices.Contains(extensions, oip.ExtensionMemoryFile), name: osutil.NamePrefix + rand.Text()}
 	if !r.files && !slices.Contains(extensions, oip.ExtensionSharedMemory) {
@@ -96,7 +96,7 @@ func (r *regions) take(ctx context.Context, size int) *region {
 // to is taken, and batches whose shapes vary seldom need a larger one.
 const leastRegion = 64 << 10
 
-// register makes a region that the server knows.
+// register makes a region and registers it with the server.
 func (r *regions) register(ctx context.Context, name string, size int) (_ *region, err error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
@@ -210,7 +210,7 @@ func (in *Instance) need(items [][]wire.Tensor, like []int) (n int) {
 }
 
 // place writes the inputs of requests into the region, for each input one tensor of all of them, and
-// says where outputs go.
+// returns the places of the outputs.
 func (in *Instance) place(g *region, items [][]wire.Tensor, like []int) (*wire.InferRequest, oip.Places) {
 	q := in.request()
 	p := oip.Places{Inputs: make([]oip.Place, len(q.Inputs))}
@@ -233,8 +233,8 @@ func (in *Instance) place(g *region, items [][]wire.Tensor, like []int) (*wire.I
 // errNotPlaced means that the batch is to travel.
 var errNotPlaced = errors.New("no shared memory")
 
-// askPlaced sends requests whose tensors lie in shared memory, and gives outputs that do not. What the
-// server refuses it may refuse because it was started again, and knows no region.
+// askPlaced sends requests whose tensors lie in shared memory, and gives outputs that do not. A
+// refusal may mean that the server was restarted and has lost the regions.
 func (in *Instance) askPlaced(ctx context.Context, items [][]wire.Tensor, like []int) ([]wire.Tensor, error) {
 	r := in.regions
 	if r == nil {
@@ -252,7 +252,7 @@ func (in *Instance) askPlaced(ctx context.Context, items [][]wire.Tensor, like [
 	case errors.Is(err, wire.ErrInvalid) || errors.Is(err, wire.ErrNotFound):
 		r.drop(g)
 		return nil, errNotPlaced
-	case errors.Is(err, wire.ErrUnavailable) || errors.Is(err, wire.ErrDeadline) || errors.Is(err, wire.ErrCanceled): // nobody knows whether it still computes
+	case errors.Is(err, wire.ErrUnavailable) || errors.Is(err, wire.ErrDeadline) || errors.Is(err, wire.ErrCanceled): // it is unknown whether it still computes
 		r.drop(g)
 		return nil, err
 	}

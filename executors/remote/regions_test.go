@@ -198,7 +198,7 @@ func TestAServerThatSharesNoMemoryGetsBytes(t *testing.T) {
 	require.Equal(t, before+1, s.placed, "it was tried")
 	requireDoubled(t, in, 6, 7)
 	require.Equal(t, before+2, s.placed)
-	require.Len(t, s.regions, 1, "registered anew")
+	require.Len(t, s.regions, 1, "registered again")
 }
 
 // victim names the server of an executor that is to be killed.
@@ -218,7 +218,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestNamesOfWhoIsKilledGo kills executors that make shared memory with names, at any moment: what one leaves
-// behind goes when the next registers any. HARPAGON_KILLS says how often.
+// behind goes when the next registers any. HARPAGON_KILLS is how often.
 func TestNamesOfWhoIsKilledGo(t *testing.T) {
 	kills := 5
 	if n, err := strconv.Atoi(os.Getenv("HARPAGON_KILLS")); err == nil {

@@ -99,7 +99,7 @@ func TestUnbatchedModelsOfAServer(t *testing.T) {
 		require.Equal(t, []int64{1, 2}, answers[0][0].Shape)
 		m.Module.Unbatched, m.Module.BatchAxis = false, map[string]int{"x": 1}
 		_, err = New(quick).Load(t.Context(), m)
-		require.ErrorContains(t, err, "batch_axis is known to the onnxruntime engines only")
+		require.ErrorContains(t, err, "batch_axis is supported by the onnxruntime engines only")
 	})
 }
 
@@ -232,7 +232,7 @@ func TestOnlyWhatWasNotComputedIsSentAgain(t *testing.T) {
 }
 
 // A server that is killed over a batch may have computed it.
-func TestALostAnswerIsNotAskedForAgain(t *testing.T) {
+func TestALostAnswerIsNotRequestedAgain(t *testing.T) {
 	both(t, func(t *testing.T, scheme string) {
 		f := stacking()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -335,7 +335,7 @@ func TestHealth(t *testing.T) {
 		f.requests.Store(0)
 		_, err := in.Run(t.Context(), rows(1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
-		require.Zero(t, f.requests.Load(), "it is not even asked")
+		require.Zero(t, f.requests.Load(), "nothing was sent to it")
 		f.unready.Store(false)
 		require.Eventually(t, func() bool { return in.isDown() == nil }, 10*time.Second, time.Millisecond)
 		_, err = in.Run(t.Context(), rows(1))
@@ -472,7 +472,7 @@ func settled(t *testing.T) (goroutines, files int, heap uint64) {
 	runtime.ReadMemStats(&m)
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Log("this system does not tell which files are open")
+		t.Log("this system does not report which files are open")
 	}
 	return goroutines, len(all), m.HeapAlloc
 }

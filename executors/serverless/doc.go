@@ -13,35 +13,33 @@
 //
 // # What is sent again
 //
-// Only what has certainly not run: a connection that could not be made, and an
-// answer 429 or 503 that says with Retry-After when to come again. Everything
-// else may have run and been billed, and may go wrong the same way again. And
-// only while a request of the batch can still be answered in time: the wait and
+// Only what has certainly not run: a connection that could not be made, and an answer 429 or
+// 503 with Retry-After. Everything else may have run and been billed, and may go wrong the same
+// way again. And only while a request of the batch can still be answered in time: the wait and
 // the function's average latency must end before the batch's latest deadline.
 //
-// # What a provider tells
+// # What a provider reports
 //
-// The header Server-Timing, where there is one, tells the time in milliseconds:
+// The header Server-Timing, where there is one, has the time in milliseconds:
 //
 //	Server-Timing: init;dur=412.5, run;dur=183.2
 //
 // init is there after a cold start only, and run is what is billed. A provider
-// that sends none is billed by this side's clock, network and all, and only the
-// first call of an address counts as a cold start; Outcome.Estimated says so.
+// that sends none is billed by this side's clock, network and all, and only the first call of
+// an address counts as a cold start; Outcome.Estimated is set then.
 //
-// The header Harpagon-Charge, where there is one, tells what the provider asks for the
-// call, in money. It is set beside what the declared terms make of the time.
+// The header Harpagon-Charge, where there is one, is the provider's charge for the call, in
+// money. It is compared with the cost by the declared terms.
 //
 // # Provisioning
 //
 // A Provisioner creates, resizes and deletes a provider's functions before
 // traffic moves to them and after it has left.
 //
-// It is how a provider is told. Hook is one over HTTP, for any cloud in
-// front of which somebody puts a few lines that translate; examples/functions answers
-// it on this machine, and its host is a Provisioner itself, for programs that have it
-// inside. Ensure brings a provider to what is wanted, by any of them. It may be
-// repeated: what is there already is left alone.
+// Hook is one over HTTP, for any cloud in front of which somebody puts a few lines that
+// translate; examples/functions answers it on this machine, and its host is a Provisioner
+// itself, for programs that have it inside. Ensure brings a provider to what is wanted, by any
+// of them. It may be repeated: what is there already is left alone.
 //
 // # The hook
 //
@@ -49,10 +47,9 @@
 //	PUT    URL/NAME            create or resize it, with a Function as the body
 //	DELETE URL/NAME            delete it; one that is not there is deleted
 //
-// PUT and DELETE answer 200, 201 or 204 when it is done, or 202 when it has begun; then
-// the list says "pending" as its state until it is "ready", or "failed" and a reason.
-// Any other status is a refusal, and the answer's text, or its member "error", says
-// why.
+// PUT and DELETE answer 200, 201 or 204 when it is done, or 202 when it has begun; then the
+// list has the state "pending" until it is "ready", or "failed" with a reason. Any other status
+// is a refusal, and the answer's text, or its member "error", is the reason.
 //
 // # Measuring
 //

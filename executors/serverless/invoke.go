@@ -75,10 +75,10 @@ type Target struct {
 	name     string // of the function, for errors
 	token    string
 
-	binary atomic.Bool // the provider knows the binary extension
+	binary atomic.Bool // the provider supports the binary extension
 }
 
-// Target makes the target of a group. The error says which setting is missing.
+// Target makes the target of a group. The error names the setting that is missing.
 func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 	at, err := d.URL(group)
 	if err != nil {
@@ -91,7 +91,7 @@ func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 	t := &Target{URL: at, Offer: d.Plan.Groups[group].Offer, invoker: i, provider: d.Provider, name: d.Function.Name}
 	if v := d.Provider.TokenVariable; v != "" {
 		if t.token = i.getenv(v); t.token == "" {
-			return nil, fmt.Errorf("invoke: provider %q asks for a token; set the environment variable %s where the gateway runs", d.Provider.Name, v)
+			return nil, fmt.Errorf("invoke: provider %q requires a token; set the environment variable %s where the gateway runs", d.Provider.Name, v)
 		}
 		if strings.ContainsAny(t.token, "\r\n") {
 			return nil, fmt.Errorf("invoke: the environment variable %s holds a line break, which no token has", v)
@@ -103,10 +103,9 @@ func (i *Invoker) Target(d functions.Deployment, group int) (*Target, error) {
 // ErrUnknown means that a provider does not describe its functions.
 var ErrUnknown = errors.New("invoke: the provider does not describe the function")
 
-// Describe asks the provider what the function takes and gives, for one
-// request, and whether it knows the binary extension. The error wraps
-// ErrUnknown where it answers something else, which keeps nobody from calling
-// the function.
+// Describe reads from the provider what the function takes and gives, for one request, and
+// whether it supports the binary extension. The error wraps ErrUnknown where the answer is
+// something else; the function can be called all the same.
 func (t *Target) Describe(ctx context.Context) (*wire.Metadata, error) {
 	body, err := t.get(ctx, t.URL)
 	if err != nil {
@@ -155,8 +154,7 @@ type Batch struct {
 	Latest time.Time // the latest deadline among the requests; zero for none
 }
 
-// Kind says in a word why a call has no good answer. It is what errors are
-// counted by.
+// Kind classifies why a call failed. Errors are counted by it.
 type Kind string
 
 // The kinds. Any other HTTP status is "status N".
@@ -178,11 +176,11 @@ type Outcome struct {
 	Kind  Kind // when Err is set
 
 	Attempts  int           // how often it was sent
-	Ran       bool          // the provider has run it, as far as can be told, and bills it
+	Ran       bool          // the provider has run it, as far as is known, and bills it
 	Cold      bool          // after a cold start
 	Estimated bool          // Run is this side's clock
 	Run       time.Duration // of the function
-	Init      time.Duration // of the cold start, where the provider tells
+	Init      time.Duration // of the cold start, where the provider reports it
 	Billed    time.Duration // Run, as the provider rounds it
 	Cost      float64       // money, by the declared terms
 	Charged   float64       // money, as the provider states; Told reports whether it does
@@ -232,14 +230,14 @@ func (o *Outcome) fail(kind Kind, code wire.Code, format string, args ...any) {
 	o.Kind, o.Err = kind, wire.Errorf(code, "", format, args...)
 }
 
-// HeaderCharge is the header in which a provider may say what it asks for a call.
+// HeaderCharge is the header in which a provider may state its charge for a call.
 const HeaderCharge = "Harpagon-Charge"
 
-// never is what attempt says of a call that must not be sent again.
+// never is what attempt returns for a call that must not be sent again.
 const never = -1
 
-// attempt sends the call once and says after what time it may be sent again,
-// never when it may not.
+// attempt sends the call once and returns after what time it may be sent again, never when it
+// may not.
 func (t *Target) attempt(ctx context.Context, b Batch, body []byte, header int, out *Outcome) (again time.Duration) {
 	begin := time.Now()
 	limit, cancel := context.WithTimeout(ctx, t.provider.CallTimeout())
@@ -289,13 +287,13 @@ func (t *Target) unanswered(ctx, limit context.Context, err error, took time.Dur
 	return never
 }
 
-// ran notes a run that the provider has told nothing of.
+// ran notes a run that the provider has not reported.
 func (o *Outcome) ran(took time.Duration) {
 	o.Ran, o.Estimated = true, true
 	o.Run = took
 }
 
-// throttled reads when to come again; never where that is not said.
+// throttled reads Retry-After; never where there is none.
 func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 	code := wire.CodeOverloaded
 	if answer.Status == http.StatusServiceUnavailable {
@@ -312,7 +310,7 @@ func throttled(answer *oip.HTTPAnswer, out *Outcome) time.Duration {
 	return never
 }
 
-// account reads what the provider tells of time; see the package.
+// account reads the times that the provider reports; see the package.
 func (t *Target) account(h http.Header, took time.Duration, out *Outcome) {
 	_, before := t.invoker.called.LoadOrStore(t.URL, true)
 	out.ran(took)
@@ -349,8 +347,8 @@ func serverTiming(h http.Header) (map[string]time.Duration, bool) {
 	return all, len(all) > 0
 }
 
-// refused makes the error of a status. A batch of one was its caller's to get
-// right; in a larger one nobody knows whose fault it was.
+// refused makes the error of a status. A batch of one was its caller's to get right; in a
+// larger one the fault cannot be attributed.
 func (t *Target) refused(status int, answer []byte, n int, out *Outcome) {
 	e := decodeError(status, answer)
 	if e.Code == wire.CodeInvalid && n > 1 || status == http.StatusUnauthorized || status == http.StatusForbidden ||
@@ -373,9 +371,8 @@ func notRun(status int) bool {
 // maxAnswer bounds the answer of a call, in bytes.
 const maxAnswer = 256 << 20
 
-// encode stacks the requests and writes them, as JSON unless the provider has
-// said that it knows binary data, or JSON cannot carry it. header is -1 for
-// JSON.
+// encode stacks the requests and writes them, as JSON unless the provider supports binary data,
+// or JSON cannot carry it. header is -1 for JSON.
 func (t *Target) encode(b Batch) (body []byte, header int, err error) {
 	var q wire.InferRequest
 	rows := make([]wire.Tensor, len(b.Items))

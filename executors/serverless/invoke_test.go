@@ -108,7 +108,7 @@ func TestCallTakesAnswersApart(t *testing.T) {
 	}
 }
 
-func TestFirstCallIsTheColdOneWhereNobodySays(t *testing.T) {
+func TestFirstCallIsTheColdOneWhereNoneIsReported(t *testing.T) {
 	one := target(t, serve(t, sums), InvokerOptions{}, nil)
 	out := one.Call(t.Context(), two())
 	assert.True(t, out.Cold && out.Estimated)
@@ -321,8 +321,8 @@ func TestToken(t *testing.T) {
 	assert.ErrorContains(t, err, "has no url")
 }
 
-// TestProvidersThatAreNotAllowed holds that a token goes to no host that the operator has
-// not named, whatever a declaration says.
+// TestProvidersThatAreNotAllowed holds that a token goes to no host that the operator has not
+// named, whatever is declared.
 func TestProvidersThatAreNotAllowed(t *testing.T) {
 	i := NewInvoker(InvokerOptions{Allow: []string{"cloud.example", "127.0.0.1:9000"}, Getenv: func(string) string { return "secret" }})
 	for at, allowed := range map[string]bool{

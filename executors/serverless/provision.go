@@ -29,15 +29,15 @@ const (
 	Failed  State = "failed"
 )
 
-// Described is what a provider says of one function.
+// Described is what a provider reports of one function.
 type Described struct {
 	functions.Managed
 	State  State
 	Reason string // when it has failed
 }
 
-// Provisioner is how a provider is told which functions there shall be. Every call may
-// be repeated. An error that wraps ErrRefused will be the same next time.
+// Provisioner creates, resizes, deletes and lists functions at a provider. Every call may be
+// repeated. An error that wraps ErrRefused will be the same next time.
 type Provisioner interface {
 	Create(ctx context.Context, m functions.Managed) error
 	Resize(ctx context.Context, m functions.Managed) error
@@ -46,14 +46,14 @@ type Provisioner interface {
 	Describe(ctx context.Context, function string) ([]Described, error)
 }
 
-// ErrRefused means that the provider will not do what it was asked.
+// ErrRefused means that the provider refuses the request.
 var ErrRefused = errors.New("provision: the provider refuses")
 
-// pollEvery is how often a provider is asked whether what it began is ready.
+// pollEvery is how often it is checked whether what a provider began is ready.
 const pollEvery = 500 * time.Millisecond
 
 // Ensure brings the provider to what is wanted of one function, and waits until all of
-// it is ready. It says what it did, also when it failed on the way.
+// it is ready. It returns what it did, also when it failed on the way.
 func Ensure(ctx context.Context, p Provisioner, function string, want []functions.Managed) (functions.Managing, error) {
 	var todo functions.Managing
 	has, err := p.Describe(ctx, function)
@@ -121,8 +121,7 @@ func ready(ctx context.Context, p Provisioner, function string, want []functions
 	}
 }
 
-// Path is where the hook is on the host of a provider's url, unless manage_url says
-// otherwise.
+// Path is where the hook is on the host of a provider's url, unless manage_url is set.
 const Path = "/functions"
 
 // Function is one function on the wire.
@@ -162,7 +161,7 @@ func (f Function) Read() Described {
 	}
 }
 
-// Hook tells a provider over HTTP.
+// Hook is a Provisioner over HTTP.
 type Hook struct {
 	url    string
 	token  string
@@ -173,7 +172,7 @@ type Hook struct {
 type HookOptions struct {
 	Client *http.Client             // nil takes one without time-outs of its own
 	Getenv func(name string) string // where tokens are; nil means os.Getenv
-	Allow  []string                 // HOST or HOST:PORT of providers that may be told; none allow all
+	Allow  []string                 // HOST or HOST:PORT of providers that may be called; none allow all
 }
 
 // NewHook makes the hook of a provider.
@@ -198,7 +197,7 @@ func NewHook(p *pipelines.Provider, o HookOptions) (*Hook, error) {
 	}
 	if v := p.TokenVariable; v != "" {
 		if h.token = getenv(v); h.token == "" {
-			return nil, fmt.Errorf("%w: provider %q asks for a token; set the environment variable %s where the control role runs, too", ErrRefused, p.Name, v)
+			return nil, fmt.Errorf("%w: provider %q requires a token; set the environment variable %s where the control role runs, too", ErrRefused, p.Name, v)
 		}
 	}
 	return h, nil
@@ -258,17 +257,17 @@ func (h *Hook) do(ctx context.Context, method, path string, body []byte) ([]byte
 	case answer == nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("%s has not answered within %v", h.url, messageTime)
 	case err != nil:
-		return nil, fmt.Errorf("%s cannot be asked: %w", h.url, err)
+		return nil, fmt.Errorf("%s cannot be reached: %w", h.url, err)
 	case answer.Status/100 == 2, method == http.MethodDelete && answer.Status == http.StatusNotFound:
 		return answer.Body, nil
 	case answer.Status == http.StatusTooManyRequests || answer.Status >= 500:
-		return nil, fmt.Errorf("%s answers %s: %s", h.url, http.StatusText(answer.Status), said(answer.Body))
+		return nil, fmt.Errorf("%s answers %s: %s", h.url, http.StatusText(answer.Status), refusalText(answer.Body))
 	}
-	return nil, fmt.Errorf("%w: %s answers %d: %s", ErrRefused, h.url, answer.Status, said(answer.Body))
+	return nil, fmt.Errorf("%w: %s answers %d: %s", ErrRefused, h.url, answer.Status, refusalText(answer.Body))
 }
 
-// said is why a provider refuses, as far as it can be read.
-func said(body []byte) string {
+// refusalText is why a provider refuses, as far as it can be read.
+func refusalText(body []byte) string {
 	var e struct{ Error string }
 	if json.Unmarshal(body, &e) == nil && e.Error != "" {
 		return e.Error

@@ -22,8 +22,8 @@ func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: s.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
 }
 
-// FuzzDescribe has a cloud answer anything: what is read are functions of the name that was
-// asked for, and what is said of them does not tell the token.
+// FuzzDescribe has a cloud answer anything: what is read are functions of the requested name,
+// and no text of them contains the token.
 func FuzzDescribe(f *testing.F) {
 	f.Add(200, `{"functions":[{"name":"f-cpu-1","function":"f","platform":"cpu","vcpu":1,"concurrency":4,"warm":2,"state":"failed","reason":"secret"}]}`)
 	f.Add(200, `{"functions":[{"name":"a","function":"g"},{"function":"f","batch":1e3,"warm":-1,"gpu_memory_gb":1e300}]}`)

@@ -152,7 +152,7 @@ func TestHookOfACloud(t *testing.T) {
 	assert.ErrorContains(t, err, "no capacity in this region")
 	status = 409
 	_, err = serverless.Ensure(t.Context(), h, "f", want)
-	require.ErrorIs(t, err, serverless.ErrRefused, "what had failed was deleted and made anew")
+	require.ErrorIs(t, err, serverless.ErrRefused, "what had failed was deleted and created again")
 	assert.ErrorContains(t, err, "over quota")
 	status = 503
 	assert.NotErrorIs(t, h.Create(t.Context(), want[0]), serverless.ErrRefused, "it may work next time")

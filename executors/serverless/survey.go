@@ -25,7 +25,7 @@ type SurveyOptions struct {
 type SurveyResult struct {
 	Samples   []functions.Sample
 	Way       []time.Duration // of each call, besides what the provider bills and cold starts
-	Starts    []time.Duration // of cold starts, where the provider tells
+	Starts    []time.Duration // of cold starts, where the provider reports them
 	Refused   []SurveyRefusal
 	Estimated bool    // some times are this side's clock, the way included
 	Cost      float64 // money, by the declared terms, first calls included
@@ -174,7 +174,7 @@ func (r *SurveyResult) measure(ctx context.Context, t *Target, b Batch, o Survey
 	return nil
 }
 
-// requests are made up from what the function says that it takes.
+// requests are made up from the inputs that the function declares.
 type requests struct {
 	inputs []pipelines.Port
 	random *rand.Rand

@@ -158,7 +158,7 @@ func TestWhatGoesWrongIsInTheResult(t *testing.T) {
 	assert.NotEmpty(t, got.Samples)
 }
 
-func TestNobodySaysWhatAFunctionTakes(t *testing.T) {
+func TestInputsOfAFunctionAreUnknown(t *testing.T) {
 	p := known()
 	p.Function.Inputs = nil
 	p.Provider.URL = "http://127.0.0.1:1/{size}"

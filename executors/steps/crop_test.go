@@ -62,8 +62,8 @@ func TestCropOfNothing(t *testing.T) {
 	refuses(t, i, "box 1", ramp(1, 4, 4), boxes(inf, 0, inf, 1))
 }
 
-// value is the image between its pixels, said without any looping over taps:
-// the sum over all pixels of their value times a tent of width one.
+// value is the image between its pixels, stated without a loop over taps: the sum over all
+// pixels of their value times a tent of width one.
 func value(image wire.Tensor, channel int, x, y float64) float64 {
 	height, width := int(image.Shape[1]), int(image.Shape[2])
 	x = min(max(x-0.5, 0), float64(width-1))

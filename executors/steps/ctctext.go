@@ -66,7 +66,7 @@ func prepareCTC(p *Parameters) (Step, error) {
 			put(sure.Data, 0, confidence)
 			return []wire.Tensor{wire.FromStrings([]string{text}).Reshape(), sure}, nil
 		},
-		// A line of a fair length, for nobody knows how many steps a network takes.
+		// A line of a fair length, since the number of a network's steps is open.
 		Sample: func(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
 			scores := blank(max(shapes[0][0], openLeast), int64(len(letters)+2))
 			for i := range count(scores.Shape) {

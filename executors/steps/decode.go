@@ -119,7 +119,7 @@ func bytesPerPixel(data []byte, m color.Model) int {
 	const (
 		jpegSamples  = 4 + 4               // and as many again where they are CMYK
 		coefficients = jpegSamples / 2 * 4 // of 32 bits, which are kept where a JPEG is progressive
-		interlaced   = 28                  // where a PNG says that it is
+		interlaced   = 28                  // offset of a PNG's interlace method
 	)
 	if isJPEG(data) {
 		if progressive(data) {

@@ -14,10 +14,9 @@
 //	err := registry.Register("plate_number", steps.Function{Prepare: ...})
 //
 // A Function is prepared once per executor with the parameters of the module,
-// and then called once per request. It says from its parameters what it
-// consumes and produces, so that a pipeline is checked before anything runs.
-// The engine "function" runs the calls in this process: a panic fails the batch
-// with a typed error and nothing else.
+// and then called once per request. It derives from its parameters what it consumes and
+// produces, so that a pipeline is checked before anything runs. The engine "function" runs the
+// calls in this process: a panic fails the batch with a typed error and nothing else.
 //
 // # Built-in functions
 //
@@ -53,8 +52,7 @@
 //
 // text_lines: cuts these out of the page, level and of one size. See TextLines.
 //
-// turn_quads: turns upside-down lines by what a direction network says. See
-// TurnQuads.
+// turn_quads: turns upside-down lines by the scores of a direction network. See TurnQuads.
 //
 // ctc_text: the scores of a recognition network to text. See CTCText.
 package steps

@@ -114,7 +114,7 @@ func (s sampled) Sample(shapes [][]int64, rng *rand.Rand) []wire.Tensor {
 
 // Function is a processing step that modules may name.
 type Function struct {
-	// Doc says in one line what it does.
+	// Doc is one line on what it does.
 	Doc string
 	// Prepare reads the parameters of a module and returns the step to call. A
 	// parameter that Prepare does not read is an error of the declaration, and
@@ -147,8 +147,8 @@ func Plain(sig pipelines.Signature, call func(ctx context.Context, inputs []wire
 	}}
 }
 
-// Registry knows functions by name. Its zero value is empty; it may be used
-// from several goroutines.
+// Registry holds functions by name. Its zero value is empty; it may be used from several
+// goroutines.
 type Registry struct {
 	mu     sync.RWMutex
 	byName map[string]Function

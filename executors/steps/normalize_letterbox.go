@@ -126,7 +126,7 @@ func prepareLetterbox(p *Parameters) (Step, error) {
 		Call: func(_ context.Context, inputs []wire.Tensor) ([]wire.Tensor, error) {
 			return n.letterbox(inputs[0], height, width)
 		},
-		// A picture that fills the canvas, whatever the shape that was asked for.
+		// A picture that fills the canvas, whatever the requested shape.
 		Sample: func(_ [][]int64, rng *rand.Rand) []wire.Tensor {
 			return []wire.Tensor{n.noise(height, width, rng)}
 		},

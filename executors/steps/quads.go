@@ -168,8 +168,8 @@ func readingOrder(all []quad) []int {
 	return order
 }
 
-// TurnQuads turns lines of text upright by what a direction network says, and
-// puts them into reading order again.
+// TurnQuads turns lines of text upright by the scores of a direction network, and puts them
+// into reading order again.
 //
 //	quads    FP32 [N, 8]: corners x, y, as TextBoxes gives them
 //	scores   FP32 [N, 2]: probability of upright, and of upside down

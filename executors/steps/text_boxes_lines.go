@@ -156,7 +156,7 @@ func (f textFinder) regions(t wire.Tensor) []region {
 // Sides of the maps and pages that are measured with.
 const (
 	sampleSide = 640
-	openLeast  = 64 // a smaller side stands for one that nobody knows
+	openLeast  = 64 // a smaller side stands for an unknown one
 )
 
 // sampleTextMap is a page with a line of text every 40 pixels.

@@ -87,8 +87,8 @@ func TestThresholdBoxesKeepsTheBestOfOverlappingOnes(t *testing.T) {
 	}
 }
 
-// The greedy rule, said as a fixpoint: a box is kept exactly when no kept box
-// before it in the order overlaps it too much.
+// The greedy rule, stated as a fixpoint: a box is kept exactly when no kept box before it in
+// the order overlaps it too much.
 func TestSuppressAgreesWithItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := rapid.IntRange(0, 10)
