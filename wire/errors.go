@@ -18,7 +18,7 @@ var (
 	ErrInternal    = errors.New("harpagon: internal error")
 )
 
-// Code says in one word why a request has no answer. It is part of the protocol.
+// Code classifies why a request has no answer. It is part of the protocol.
 type Code string
 
 // The codes, each with the sentinel of the same name.
@@ -56,12 +56,11 @@ type Error struct {
 	Budget  time.Duration `json:"budget_ns,omitempty"`
 	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
 
-	// Starting means that the gateway is not ready: it has not been told of all services
-	// yet, so that another may answer now and this one soon.
+	// Starting means that the gateway is not ready: it has not received all services yet, so that
+	// another may answer now and this one soon.
 	Starting bool `json:"starting,omitempty"`
 
-	// Cause is why a frame of a stream was not let in, where its stream's rules say so; empty for all
-	// other errors.
+	// Cause is the rule of its stream by which a frame was refused; empty for all other errors.
 	Cause Cause `json:"cause,omitempty"`
 }
 

@@ -1,5 +1,5 @@
-// Package wire holds what a client, a gateway and an executor say to each
-// other: tensors, inference requests and answers, and the one typed error.
+// Package wire holds what a client, a gateway and an executor exchange: tensors, inference
+// requests and answers, and the one typed error.
 //
 // A Tensor is raw memory as the Open Inference Protocol carries it, so that a
 // picture travels from the client's socket to the engine without being taken
@@ -100,9 +100,8 @@ func Zeros(datatype string, shape []int64) Tensor {
 	return t
 }
 
-// Len is the number of elements that the shape says: the product of its
-// dimensions, 1 for a scalar. It is -1 when a dimension is negative or the
-// product does not fit.
+// Len is the number of elements of the shape: the product of its dimensions, 1 for a scalar. It
+// is -1 when a dimension is negative or the product does not fit.
 func (t Tensor) Len() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -118,8 +117,8 @@ func (t Tensor) Len() int {
 }
 
 // Validate checks that datatype, shape and data agree: the datatype exists, no
-// dimension is negative, and Data holds exactly as many elements as the shape
-// says. The error says which does not.
+// dimension is negative, and Data holds exactly as many elements as the shape. The error names
+// the one that does not.
 func (t Tensor) Validate() error {
 	size, n := Size(t.Datatype), t.Len()
 	switch {
@@ -200,8 +199,8 @@ func Rows(t Tensor) ([]Tensor, error) {
 	if len(t.Shape) == 0 || t.Shape[0] < 0 {
 		return nil, fmt.Errorf("wire: shape %v has no first dimension to take apart", t.Shape)
 	}
-	// Every row but those of empty tensors takes memory, so that the shape alone
-	// cannot ask for much.
+	// Every row but those of empty tensors takes memory, so that the shape alone cannot request
+	// much.
 	if n := t.Shape[0]; n > int64(len(t.Data)) && n > maxEmptyRows {
 		return nil, fmt.Errorf("wire: %s %v has only %d bytes", t.Datatype, t.Shape, len(t.Data))
 	}

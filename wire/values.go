@@ -10,8 +10,8 @@ import (
 )
 
 // FromFloat32 makes an FP32 tensor of the shape. Without a shape it is a
-// vector; Reshape() makes a scalar of one element. The data is copied. Whether
-// its length fits the shape is for Validate to say.
+// vector; Reshape() makes a scalar of one element. The data is copied. Validate reports whether
+// its length fits the shape.
 func FromFloat32(data []float32, shape ...int64) Tensor {
 	return from(FP32, data, shape, func(to []byte, v float32) { binary.LittleEndian.PutUint32(to, math.Float32bits(v)) })
 }

@@ -102,7 +102,7 @@ func (f *flags) serve(ctx context.Context, out io.Writer, doc *pipelines.Documen
 	}
 	if v := cloud.TokenVariable; v != "" {
 		if o.Token = os.Getenv(v); o.Token == "" {
-			return fmt.Errorf("provider %q asks for a token: set the environment variable %s, to the same here and where the gateway runs", cloud.Name, v)
+			return fmt.Errorf("provider %q requires a token: set the environment variable %s, to the same here and where the gateway runs", cloud.Name, v)
 		}
 	}
 	address, err := f.address(cloud)

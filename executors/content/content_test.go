@@ -175,7 +175,7 @@ func TestAStoreServedOverHTTP(t *testing.T) {
 	wrong, err := OpenStore(server.URL, secure.Credentials{Token: "wrong"})
 	require.NoError(t, err)
 	_, _, err = (&Cache{Dir: t.TempDir(), Stores: []Store{wrong}}).Place(t.Context(), m)
-	require.ErrorContains(t, err, "asks for a token")
+	require.ErrorContains(t, err, "requires a token")
 
 	server.Close()
 	_, _, err = (&Cache{Dir: t.TempDir(), Stores: []Store{store}}).Place(t.Context(), m)

@@ -52,6 +52,6 @@ func TestASecondHarpagonIsARemoteEngine(t *testing.T) {
 
 		m.Module.Model = strings.Split(m.Module.Model, "?")[0]
 		_, err = remote.New(remote.Options{}).Load(t.Context(), m)
-		require.ErrorContains(t, err, "asks for a token")
+		require.ErrorContains(t, err, "requires a token")
 	}
 }

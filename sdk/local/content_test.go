@@ -178,7 +178,7 @@ func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, float32(3), d)
 	_, err = sdk.Dialer{TLS: secure.Files{CA: ca.Issue(t, t.TempDir(), time.Hour).CA}}.Dial(ctx, g.HTTP)
-	require.ErrorContains(t, err, "asks for a certificate of its CA")
+	require.ErrorContains(t, err, "requires a certificate of its CA")
 	_, err = sdk.Dialer{TLS: securetest.New(t, "theirs").Issue(t, t.TempDir(), time.Hour)}.Dial(ctx, g.HTTP)
 	require.ErrorContains(t, err, "--tls-ca")
 	assert.Contains(t, status.Describe(), "add.onnx  sha256:")

@@ -27,7 +27,7 @@ type Assembly struct {
 	numbered uint64
 	ended    [memory]key // that ended last, so that parts that come too late are known
 	next     int
-	early    []report // to dispatchers that have not said by which epoch they decide
+	early    []report // to dispatchers that have not sent their epoch
 }
 
 // report is a message to the dispatcher with the epoch.
@@ -36,7 +36,7 @@ type report struct {
 	*Message
 }
 
-// memory is of how many batches that have ended an Assembly knows.
+// memory is how many ended batches an Assembly remembers.
 const memory = 64
 
 type key struct{ epoch, batch uint64 }
@@ -115,8 +115,8 @@ func (s *pieces) send(m *Message) error {
 
 func (s *pieces) Close() error { return s.inner.Close() }
 
-// follow follows the dispatcher with the highest epoch. Those of lower ones are still told
-// how their batches end.
+// follow follows the dispatcher with the highest epoch. Those of lower ones still receive the
+// ends of their batches.
 func (a *Assembly) follow(s *pieces, epoch uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,13 +130,13 @@ func (a *Assembly) follow(s *pieces, epoch uint64) {
 		}
 	}
 	a.early = slices.DeleteFunc(a.early, func(r report) bool { return r.epoch == epoch })
-	a.tellHighest()
+	a.reportHigher()
 }
 
-// tellHighest tells the dispatcher with the highest epoch of those that are left that
-// there was one with a higher one, which is gone: gateways may not have heard of that one,
-// so that nobody would decide by an epoch that is high enough here. The lock is held.
-func (a *Assembly) tellHighest() {
+// reportHigher reports the epoch of a dispatcher that is gone to the one with the highest epoch
+// of those that are left: gateways may never have seen that epoch, so that no dispatcher would
+// decide by one that is high enough here. The lock is held.
+func (a *Assembly) reportHigher() {
 	if a.decides[a.epoch] != nil || len(a.decides) == 0 {
 		return
 	}
@@ -151,7 +151,7 @@ func (a *Assembly) leave(s *pieces) {
 	n := len(a.decides)
 	maps.DeleteFunc(a.decides, func(_ uint64, of *pieces) bool { return of == s })
 	if len(a.decides) < n {
-		a.tellHighest()
+		a.reportHigher()
 	}
 }
 
@@ -291,13 +291,13 @@ func (a *Assembly) end(w *joint) {
 	a.next = (a.next + 1) % memory
 }
 
-// report tells the dispatcher of an end. The lock is held.
-func (a *Assembly) report(d *Done) { a.tell(d.Epoch, &Message{Done: d}) }
+// report reports an end to its dispatcher. The lock is held.
+func (a *Assembly) report(d *Done) { a.send(d.Epoch, &Message{Done: d}) }
 
-// tell sends a message to the dispatcher with the epoch. Gateways may know the epoch
-// before its dispatcher's stream does: then the message waits for that, although others
-// may own the service meanwhile. The lock is held.
-func (a *Assembly) tell(epoch uint64, m *Message) {
+// send sends a message to the dispatcher with the epoch. Parts of that epoch may arrive before
+// its dispatcher's stream has it: then the message waits for that, although others may own the
+// service meanwhile. The lock is held.
+func (a *Assembly) send(epoch uint64, m *Message) {
 	if to := a.decides[epoch]; to != nil {
 		_ = to.send(m)
 		return
@@ -308,7 +308,7 @@ func (a *Assembly) tell(epoch uint64, m *Message) {
 	a.early = append(a.early, report{epoch, m})
 }
 
-// soon tells the dispatcher that a joint batch is about to end.
+// soon notifies the dispatcher that a joint batch is about to end.
 func (a *Assembly) soon(m *Soon) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -359,8 +359,8 @@ func failed(r *Result, rows int) (n int) {
 	return n
 }
 
-// ready tells all who had part in the batch that an engine is back which it has cost;
-// false where the stream has no such batch.
+// ready notifies all that had parts in the batch that the engine lost with it is back; false
+// where the stream has no such batch.
 func (a *Assembly) ready(s *pieces) bool {
 	a.mu.Lock()
 	if len(s.reloads) == 0 {
@@ -370,7 +370,7 @@ func (a *Assembly) ready(s *pieces) bool {
 	w := s.reloads[0]
 	s.reloads = slices.Delete(s.reloads, 0, 1)
 	m := &Message{Ready: &Ready{}}
-	a.tell(w.epoch, m)
+	a.send(w.epoch, m)
 	a.mu.Unlock()
 	for _, p := range w.parts {
 		if len(p.batch.Items) > 0 {

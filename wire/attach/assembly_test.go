@@ -143,7 +143,7 @@ func TestABatchRunsWithoutThePartsOfAGatewayThatIsGone(t *testing.T) {
 		r.answered(r.a, 1, 1001)
 		r.done(1, 1)
 		assert.Zero(t, time.Since(begin))
-		// It may be said before the other part has come, and of all parts.
+		// Skip may arrive before the other part, and for all parts.
 		require.NoError(t, r.d.Send(&Message{Skip: &Skip{Part: of(1, 2, 1, 2)}}))
 		synctest.Wait()
 		r.send(r.a, 2, of(1, 2, 0, 2), 2)
@@ -151,7 +151,7 @@ func TestABatchRunsWithoutThePartsOfAGatewayThatIsGone(t *testing.T) {
 		r.done(1, 2)
 		require.NoError(t, r.d.Send(&Message{Skip: &Skip{Part: of(1, 3, 0, 1)}}))
 		r.done(1, 3)
-		// One that has nothing to send any more says so by an empty part.
+		// A gateway that has nothing left to send sends an empty part.
 		r.send(r.b, 0, of(1, 4, 1, 2))
 		synctest.Wait()
 		r.send(r.a, 3, of(1, 4, 0, 2), 3)
@@ -199,7 +199,7 @@ func TestTheHighestEpochIsObeyed(t *testing.T) {
 	})
 }
 
-func TestAllAreToldOfAnEngineThatIsAway(t *testing.T) {
+func TestAnEngineThatIsAwayIsReportedToAll(t *testing.T) {
 	with(t, func(r *rig) {
 		r.away = true
 		r.send(r.a, 1, of(1, 1, 0, 2), 1)
@@ -221,8 +221,8 @@ func TestAllAreToldOfAnEngineThatIsAway(t *testing.T) {
 	})
 }
 
-// A gateway may have heard of an owner before the owner's stream has said so: the end of
-// the batch must not be lost, or its lane would be busy for ever.
+// A gateway may see a new owner before the owner's stream reports it: the end of the batch must
+// not be lost, or its lane would be busy for ever.
 func TestAnEndWaitsForItsDispatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -239,7 +239,7 @@ func TestAnEndWaitsForItsDispatcher(t *testing.T) {
 	})
 }
 
-// What nobody fetches does not pile up, and is not told to another.
+// Ends that no dispatcher fetches do not pile up, and are not sent to another.
 func TestEndsForNobodyAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -255,8 +255,8 @@ func TestEndsForNobodyAreForgotten(t *testing.T) {
 	})
 }
 
-// A dispatcher that owns by an epoch which is too low here would have all of its parts
-// refused, and nobody else knows why.
+// A dispatcher that owns by an epoch which is too low here has all of its parts refused, and
+// only the executor can report why.
 func TestADispatcherHearsOfAHigherEpoch(t *testing.T) {
 	hears := func(t *testing.T, s Stream, epoch uint64) {
 		m, err := s.Recv()

@@ -1,14 +1,14 @@
-// Package attach is the protocol between a gateway and an executor: the
-// executor opens a stream, says who it is, then receives batches and returns
-// results until one of the two asks to drain.
+// Package attach is the protocol between a gateway and an executor: the executor opens a
+// stream, identifies itself, then receives batches and returns results until one of the two
+// requests a drain.
 //
 // Where a dispatcher stands between several gateways and the executor, the executor
 // has a stream to it, too. A batch may then come in parts, one from every gateway that
-// holds some of its items; each gets a Result for its part, and the dispatcher is told
-// that the batch is Done. Assembly puts the parts together.
+// holds some of its items; each gets a Result for its part, and the dispatcher receives Done.
+// Assembly puts the parts together.
 //
 // The same messages travel over TCP between hosts and over Go channels within
-// one process; neither side can tell which.
+// one process; neither side sees the difference.
 //
 // # Batches in parts
 //
@@ -25,10 +25,10 @@
 //	                                                         ├──> B
 //	                                                         └── Done ──> dispatcher
 //
-// Where the dispatcher says that a part will not come, or none has come for AssemblyPatience,
-// the others run without it; a part that comes later is answered as "unavailable",
-// upon which its gateway queues its items again. Parts that a replaced dispatcher has
-// ordered are answered in the same way.
+// Where the dispatcher reports that a part will not come, or none has come for
+// AssemblyPatience, the others run without it; a part that comes later is answered as
+// "unavailable", upon which its gateway queues its items again. Parts that a replaced
+// dispatcher has ordered are answered in the same way.
 //
 // # Over TCP
 //
@@ -45,8 +45,8 @@
 // the end: with the reason as text, which is empty in good order. A connection that ends
 // without one is broken.
 //
-// Who receives reads the connection himself. Where nobody has for a while, because of a long
-// batch, another goroutine reads ahead, so that the other side hears that this one lives.
+// The receiver reads the connection itself. Where it has not for a while, because of a long
+// batch, another goroutine reads ahead, so that the other side sees that this one lives.
 package attach
 
 import (
@@ -76,7 +76,7 @@ type Message struct {
 	Pong *Ping
 }
 
-// Ping asks whether the other side lives, and Pong says so.
+// Ping requests a Pong, which shows that the other side lives.
 type Ping struct{}
 
 // Hello introduces an executor.
@@ -139,8 +139,8 @@ type Part struct {
 	Part, Parts  int
 }
 
-// Owner says by which epoch the dispatcher decides. Parts of lower epochs, which come by
-// order of a dispatcher that has been replaced, are not computed any more.
+// Owner is the epoch by which the dispatcher decides. Parts of lower epochs, ordered by a
+// dispatcher that has been replaced, are not computed any more.
 type Owner struct{ Epoch uint64 }
 
 // Skip means that a part will not come, because its gateway is gone.
@@ -159,8 +159,8 @@ type Done struct {
 // set there are none, and every request of the batch has failed with it. Where
 // only some have failed, Errs has an entry for each request, nil for the others.
 //
-// An error of code "unavailable" says that the engine was lost: the requests
-// have not been answered through no fault that is known, and may be tried again.
+// An error of code "unavailable" means that the engine was lost: no fault of the requests is
+// known, and they may be tried again.
 type Result struct {
 	ID      uint64
 	Items   [][]wire.Tensor
@@ -169,12 +169,12 @@ type Result struct {
 	Waited  time.Duration // in the executor, for the device
 	Compute time.Duration // in the engine
 
-	// Away means that the place in which the batch ran takes no other until the
-	// executor says Ready, because its engine must be loaded again.
+	// Away means that the lane in which the batch ran takes no other until the executor sends
+	// Ready, because its engine must be loaded again.
 	Away bool
 
-	// Untouched says, with Err, that the executor has not begun: the requests may be
-	// queued as if they had never been sent.
+	// Untouched means, with Err, that the executor has not begun: the requests may be queued as if
+	// they had never been sent.
 	Untouched bool
 
 	// Behind is how many requests, the last ones, the executor has not begun because the
@@ -192,7 +192,7 @@ type Soon struct {
 	Compute time.Duration // expected, in the engine
 }
 
-// Drain asks the other side to finish what it holds and then to close.
+// Drain requests that the other side finish what it holds and then close.
 type Drain struct {
 	Reason string
 }

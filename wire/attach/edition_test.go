@@ -18,11 +18,11 @@ import (
 	pb "github.com/harpagon/harpagon/wire/attach/attachpb"
 )
 
-var recordMessages = flag.String("record-messages", "", "write what this edition says to a file")
+var recordMessages = flag.String("record-messages", "", "write the messages of this edition to a file")
 
 // TestMessagesOfTheEditionBefore reads messages of every kind as that edition sends them, and
-// sends them again: neither side of a connection knows which edition the other is of. Before a
-// release the messages of said are recorded, with what it has added to them:
+// sends them again: neither side of a connection can see the other's edition. Before a release
+// the messages of said are recorded, with what it has added to them:
 //
 //	go test ./wire/attach -run TestMessagesOfTheEditionBefore -record-messages testdata/messages-DATE.txt
 func TestMessagesOfTheEditionBefore(t *testing.T) {
@@ -58,7 +58,7 @@ func encoded(t *testing.T, m *Message) []byte {
 	return bytes
 }
 
-// said has a message of every kind with all that the edition of 2026-11-27 says.
+// said has a message of every kind with all fields of the edition of 2026-11-27.
 func said(now time.Time) []Message {
 	ports := []pipelines.Port{{Name: "x", Datatype: wire.FP32, Shape: []int64{-1, 2}}}
 	signature := pipelines.Signature{Inputs: ports, Outputs: ports}

@@ -42,8 +42,8 @@ func Abort(s Stream, err error) {
 	_ = s.Close()
 }
 
-// inject hands a message to a stream as if the other side had sent it. It says false where
-// the stream is closed, or cannot.
+// inject hands a message to a stream as if the other side had sent it. It returns false where
+// the stream is closed, or does not support it.
 func inject(s Stream, m *Message) bool {
 	i, ok := s.(interface{ Inject(*Message) bool })
 	return ok && i.Inject(m)
@@ -56,7 +56,7 @@ func (p *pipe) Inject(m *Message) bool { return p.in.put(m) == nil }
 // the order in which it is sent, instead of by Recv: a message then wakes nobody. An
 // error of handle is what Recv returns at last, and so is the end of the stream, once
 // nothing is handled any more. The other end must not be locked by what handle needs.
-// It says false, and changes nothing, where the stream is no end of a Pipe.
+// It returns false, and changes nothing, where the stream is no end of a Pipe.
 func Direct(s Stream, handle func(*Message) error) bool {
 	p, ok := s.(*pipe)
 	if ok {

@@ -23,7 +23,7 @@ const DefaultMaxMessage = 256 << 20
 // connectTime is how long an attempt to connect may take.
 const connectTime = 2 * time.Second
 
-// DefaultPatience is what an executor gets to say who it is.
+// DefaultPatience is how long an executor may take to identify itself.
 const DefaultPatience = 5 * time.Second
 
 // mostHello is how many bytes the first message of an executor may have: its name, and what
@@ -35,7 +35,7 @@ const buffer = 16 << 10
 
 // TCPOptions are common to both sides. The zero value is good on loopback.
 type TCPOptions struct {
-	secure.Credentials               // what each side proves itself with, and asks of the other
+	secure.Credentials               // what each side proves itself with, and requires of the other
 	MaxMessage         int           // bytes; 0 means DefaultMaxMessage
 	Patience           time.Duration // of a server, until a stream's first message; 0 means DefaultPatience
 	Keepalive          time.Duration // how long the other side may be silent; see keepalive.Conn.Listen
@@ -135,7 +135,7 @@ type server struct {
 	accept   func(Stream) error
 }
 
-// mostSilent bounds the streams that may be there and have not said of which executor.
+// mostSilent bounds the streams of executors that have not identified themselves.
 const mostSilent = 256
 
 // silent counts them.
@@ -198,7 +198,7 @@ func (s *server) welcome(token string, c net.Conn) error {
 		return errors.New(s.callers.Refusal("the gateway"))
 	}
 	if !s.silent.enter() {
-		return fmt.Errorf("%d streams have not said who they are; no more are taken until some have", mostSilent)
+		return fmt.Errorf("%d streams have not identified themselves; no more are taken until some have", mostSilent)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func frame(kind byte, text string) []byte {
 	return append(append(stream.AppendLength(nil, 1+len(text)), kind), text...)
 }
 
-// Refusal is what an executor is told that is not listened to; its Recv returns why.
+// Refusal is what an executor that is refused receives; its Recv returns why.
 func Refusal(why string) []byte { return append(preamble[:], frame(kindEnd, why)...) }
 
 // greeted reads the preamble of the other side, who is named.
@@ -259,7 +259,7 @@ func greeted(c *stream.Conn, who string) (first [len(preamble)]byte, err error) 
 	return first, nil
 }
 
-// meet reads what an executor says first: its token.
+// meet reads an executor's first frame, its token.
 func meet(c *stream.Conn) (token string, err error) {
 	first, err := greeted(c, "what has dialled")
 	if stream.FromClient(first[:]) {

@@ -23,11 +23,11 @@ type tcpStream struct {
 	conn  *stream.Conn
 	peer  string
 	limit int    // bytes of a message
-	first func() // is told when the first message has come; may be nil
+	first func() // is called when the first message has come; may be nil
 	ends  bool   // Close reports that it is the end; else finish does
 
 	held    atomic.Int64 // batches that were sent and have no result
-	decided atomic.Bool  // the other side has said lately that a batch is done
+	decided atomic.Bool  // the other side has lately sent that a batch is done
 
 	receiving sync.Mutex // of who reads
 	over      error      // what Recv returns at last; under receiving
@@ -284,7 +284,7 @@ func (s *tcpStream) abort(why error) {
 	s.conn.End(why)
 }
 
-// late has Recv return why, while the other side may still be told.
+// late has Recv return why, while messages to the other side may still be sent.
 func (s *tcpStream) late(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,8 +311,7 @@ func (s *tcpStream) Close() error {
 // was sent and to close in its turn.
 const linger = 10 * time.Second
 
-// finish says the end, and returns when the other side has said it, too, or the time is
-// over.
+// finish sends the end, and returns when the other side has sent its own, or the time is over.
 func (s *tcpStream) finish(why string, within time.Duration) {
 	s.conn.Send(frame(kindEnd, why))
 	s.conn.Flush(within)

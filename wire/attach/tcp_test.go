@@ -44,7 +44,7 @@ func serve(t testing.TB, o TCPOptions, accept func(Stream) error) string {
 	return l.Addr().String()
 }
 
-// echo answers every batch with its own items, until it is told to drain.
+// echo answers every batch with its own items, until it receives Drain.
 func echo(s Stream) error {
 	for {
 		m, err := s.Recv()
@@ -167,7 +167,7 @@ func TestToken(t *testing.T) {
 	for _, token := range []string{"", "wrong"} {
 		s := dial(t, context.Background(), TCPOptions{Credentials: secure.Credentials{Token: token}}, address)
 		_, err := s.Recv()
-		require.ErrorContains(t, err, "asks for a token")
+		require.ErrorContains(t, err, "requires a token")
 		require.NoError(t, s.Close())
 	}
 	s := dial(t, context.Background(), TCPOptions{Credentials: secure.Credentials{Token: "secret"}}, address)
@@ -194,7 +194,7 @@ func TestOverTLS(t *testing.T) {
 		return err
 	}
 	require.NoError(t, try(ca.Identity(t)), "either side has a certificate of the CA")
-	require.ErrorContains(t, try(anonymous), "asks for a certificate of its CA; connect with --tls-cert and --tls-key")
+	require.ErrorContains(t, try(anonymous), "requires a certificate of its CA; connect with --tls-cert and --tls-key")
 	require.ErrorContains(t, try(securetest.New(t, "theirs").Identity(t)), "give that CA with --tls-ca")
 	require.Error(t, try(nil), "not in the clear")
 	plain := serve(t, TCPOptions{}, echo)
@@ -204,9 +204,9 @@ func TestOverTLS(t *testing.T) {
 	require.ErrorContains(t, err, "--plaintext")
 }
 
-// TestExecutorsBeyondTheLimitAreTold why, also over TLS, while another has the one
-// connection that there may be.
-func TestExecutorsBeyondTheLimitAreTold(t *testing.T) {
+// TestExecutorsBeyondTheLimitAreRefused with the reason, also over TLS, while another has the
+// one connection that there may be.
+func TestExecutorsBeyondTheLimitAreRefused(t *testing.T) {
 	for name, c := range map[string]secure.Credentials{"plain": {}, "TLS": {Identity: securetest.New(t, "ours").Identity(t)}} {
 		t.Run(name, func(t *testing.T) {
 			l, err := listen.Frames("127.0.0.1:0", c, 1, Refusal(listen.Beyond))
@@ -226,8 +226,8 @@ func TestExecutorsBeyondTheLimitAreTold(t *testing.T) {
 	}
 }
 
-// TestSilentStreams opens 600 streams that say nothing: few are held, and those not
-// for long; who says hello meanwhile is served once there is room.
+// TestSilentStreams opens 600 streams that send nothing: few are held, and those not for long;
+// an executor that sends Hello meanwhile is served once there is room.
 func TestSilentStreams(t *testing.T) {
 	var held, most atomic.Int64
 	address := serve(t, TCPOptions{Patience: 2 * time.Second}, func(s Stream) error {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// dated is a connection that knows when what was read last had come.
+// dated is a connection that has the arrival time of what was read last.
 type dated interface{ arrival() time.Time }
 
 // Arrival reports when what was read last from a connection came to this machine, which on
@@ -35,8 +35,8 @@ func Layer[T any](c net.Conn) (layer T, ok bool) {
 	return layer, false
 }
 
-// steps notices that the system's clock was set. Stamps of before would tell of requests
-// that came hours ago, or that are still to come; so for a while none is believed.
+// steps notices that the system's clock was set. Earlier stamps may then be hours in the past
+// or in the future; so for a while none is used.
 type steps struct {
 	begin   time.Time    // with the clock that never steps
 	offset  atomic.Int64 // of the system's clock to that one, in nanoseconds; 0 for not known

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stamp is a listener whose connections tell when data came to the kernel; see Arrival.
-// Where that cannot be had, it is the listener itself.
+// Stamp is a listener whose connections report when data came to the kernel; see Arrival. Where
+// that is not supported, it is the listener itself.
 //
 // It stays because without it a gateway short of processors answers in time 0.62 to 0.66 of
 // the requests that it does with it, at 2, 5 and 10 times what it can (BenchmarkGoodput): what
@@ -41,9 +41,8 @@ type datingListener struct {
 	spare *sync.Pool // of *[ahead]byte
 }
 
-// ahead is how much is read beyond what is asked for, where that is less: a server reads
-// headers by 4 KiB, and the body of a small request behind them then costs no call of
-// its own.
+// ahead is how much is read beyond what is requested, where that is less: a server reads
+// headers by 4 KiB, and the body of a small request behind them then costs no call of its own.
 const ahead = 16 << 10
 
 func (l datingListener) Accept() (net.Conn, error) {
@@ -58,8 +57,8 @@ func (l datingListener) Accept() (net.Conn, error) {
 	return &datedConn{TCPConn: c, raw: raw, steps: l.steps, spare: l.spare}, nil
 }
 
-// datedConn reads with the time of arrival, as the kernel's clock says it. Reads
-// come from one goroutine at a time.
+// datedConn reads with the time of arrival by the kernel's clock. Reads come from one goroutine
+// at a time.
 type datedConn struct {
 	*net.TCPConn
 	raw   syscall.RawConn
@@ -72,7 +71,7 @@ type datedConn struct {
 
 	spare *sync.Pool
 	ahead *[ahead]byte // nil while nothing was read ahead
-	rest  []byte       // of it, which has not been asked for yet
+	rest  []byte       // of it, which has not been requested yet
 }
 
 func (c *datedConn) arrival() time.Time {

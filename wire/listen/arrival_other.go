@@ -4,5 +4,5 @@ package listen
 
 import "net"
 
-// Stamp is the listener as it is: this system does not tell when data came.
+// Stamp is the listener as it is: this system does not report when data came.
 func Stamp(l net.Listener) net.Listener { return l }

@@ -17,7 +17,7 @@ const patience = 2 * time.Second
 // around the writing, long before the data are read.
 func TestConnectionsKnowWhenDataCame(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the system does not tell")
+		t.Skip("the system does not report arrival times")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestConnectionsKnowWhenDataCame(t *testing.T) {
 	require.NotNil(t, Arrival(tls.Server(&gatedConn{Conn: &Place{Conn: server}}, &tls.Config{})), "through TLS and what else is around it")
 	require.Zero(t, came(), "nothing has been read")
 	buf := make([]byte, 3)
-	for begin := time.Now(); came().IsZero(); { // the kernel begins some time after it was asked to
+	for begin := time.Now(); came().IsZero(); { // the kernel begins some time after the option is set
 		if time.Since(begin) > patience {
 			t.Skip("the kernel has not begun to note times")
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
-// FuzzRefuseCall has a caller beyond the most connections say anything: it is told a few
+// FuzzRefuseCall has a caller beyond the most connections send anything: it receives a few
 // hundred bytes at most.
 func FuzzRefuseCall(f *testing.F) {
 	begins := func(write func(*http2.Framer)) []byte {

@@ -18,7 +18,7 @@ import (
 // Beyond what the processors bear, those that have read wait in turn, and the newest goes
 // first: the oldest have waited so long that their requests can hardly be answered in
 // time, and where all were read in the order in which they came, soon none would be.
-// Every so many turns the oldest goes, so that each is told so.
+// Every so many turns the oldest goes, so that each gets its refusal.
 func Gate(l net.Listener) net.Listener {
 	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * osutil.MostProcessors()}}
 }
@@ -137,8 +137,8 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// CloseWrite is how a server of net/http ends what it says before it waits for its client to
-// read that.
+// CloseWrite is called by net/http's server to half-close before it waits for its client to
+// read the answer.
 func (c *gatedConn) CloseWrite() error {
 	if below, ok := Layer[interface{ CloseWrite() error }](c.Conn); ok {
 		return below.CloseWrite()

@@ -20,7 +20,7 @@ const (
 
 	mostStreams = 100      // of a connection of HTTP/2; no fewer are recommended
 	mostStrange = 1024     // of all connections of strangers: each may hold a head, a stack and buffers
-	mostAhead   = 64 << 10 // bytes of bodies that came before they were asked for, of a connection of HTTP/2
+	mostAhead   = 64 << 10 // bytes of bodies that came before they were read, of a connection of HTTP/2
 
 	mostLeft   = 256 << 10       // bytes of a body that net/http reads where a handler has left it
 	lingerTime = 5 * time.Second // for a client that is sending, to read why it should not; as nginx grants
@@ -39,7 +39,7 @@ func Server(h http.Handler) *http.Server {
 	}
 }
 
-// served is a handler whose requests are told to the places of their connections. Streams
+// served is a handler whose requests are reported to the places of their connections. Streams
 // of strangers that come beyond mostStrange are reset: an answer would have to wait for a
 // caller who may not read it.
 func served(h http.Handler) http.Handler {
@@ -82,7 +82,7 @@ type Caller struct {
 	Place *Place           // nil where its port has no limit
 	came  func() time.Time // see Arrival
 	gated *gatedConn       // nil where its port has no gate
-	watch *watch           // nil where its port does not tell
+	watch *watch           // nil where its port does not report arrivals
 }
 
 // callerKey is the key of a Caller in the context of its requests.

@@ -39,7 +39,7 @@ func WarnFewDescriptors() string {
 }
 
 // idleLeast is how long a connection must have had no request before it is closed to make
-// room: one that has just come is about to say what it wants.
+// room: one that has just come is about to send one.
 const idleLeast = time.Second
 
 // Limit keeps at most so many connections of a listener open, so that descriptors and
@@ -56,7 +56,7 @@ type limited struct {
 	net.Listener
 	most    int
 	refusal Refusal
-	told    atomic.Int64 // connections that are being told
+	told    atomic.Int64 // connections that are being refused
 	heads   bool         // what strangers send counts, see Place.Read
 	unheard atomic.Int64 // bytes that count, of all of them
 
@@ -262,30 +262,30 @@ func (p *Place) Close() error {
 // compile a part of gRPC.
 const resourceExhausted = 8
 
-// Beyond is what callers are told beyond the most connections.
+// Beyond is the error of callers beyond the most connections.
 const Beyond = "as many connections are open as may be (--max-connections); try again when some are closed"
 
-// Refusal is how they are told.
+// Refusal is how they receive it.
 type Refusal struct {
-	Tell func(io.ReadWriter) // in the protocol of the port; nil says nothing
-	TLS  *tls.Config         // over which it is said; nil says it as it is
+	Tell func(io.ReadWriter) // in the protocol of the port; nil writes nothing
+	TLS  *tls.Config         // over which it is written; nil writes it plain
 }
 
 const (
-	refuseTime = time.Second    // what a caller gets to hear it
-	speakTime  = refuseTime / 2 // and to speak before it is told
-	mostTold   = 64             // at a time; those beyond hear nothing
+	refuseTime = time.Second    // how long a caller has to read it
+	speakTime  = refuseTime / 2 // and to send something before it
+	mostTold   = 64             // at a time; those beyond receive nothing
 	mostUnread = 1 << 20        // bytes that are read of what a caller has sent
 	mostFrame  = 16 << 10       // bytes of a frame of HTTP/2, which may be no longer where nothing is agreed on
 )
 
-// say tells one thing to all.
+// say writes one text to all.
 func say(text []byte) func(io.ReadWriter) {
 	return func(to io.ReadWriter) { _, _ = to.Write(text) }
 }
 
-// sayAfter tells one thing to all who have begun to speak, or have not in time: what comes
-// before their request some clients take for no answer to it.
+// sayAfter writes one text to all, after their first byte or speakTime: some clients do not
+// take what precedes their request for its answer.
 func sayAfter(text []byte) func(io.ReadWriter) {
 	return func(to io.ReadWriter) {
 		var first [1]byte
@@ -294,7 +294,7 @@ func sayAfter(text []byte) func(io.ReadWriter) {
 	}
 }
 
-// refuse tells one caller, and closes its connection.
+// refuse answers one caller, and closes its connection.
 func (r Refusal) refuse(c net.Conn) {
 	defer c.Close()
 	raw, began := c, time.Now()
@@ -314,11 +314,11 @@ func (r Refusal) refuse(c net.Conn) {
 		_ = half.CloseWrite()
 	}
 	_ = raw.SetReadDeadline(began.Add(refuseTime))
-	// Left unread, what it has sent would reset the connection, and with it what it is told.
+	// Left unread, what it has sent would reset the connection, and the answer with it.
 	_, _ = io.CopyN(io.Discard, c, mostUnread)
 }
 
-// speaking has a port agree on one protocol above TLS, whatever others it knows. A nil
+// speaking has a port agree on one protocol above TLS, whatever others it supports. A nil
 // configuration stays nil.
 func speaking(protocol string, c *tls.Config) *tls.Config {
 	if c == nil || protocol == "" {
@@ -335,12 +335,12 @@ func speaking(protocol string, c *tls.Config) *tls.Config {
 	return only
 }
 
-// crowded is what a caller of HTTP/1 is told.
+// crowded is the answer to a caller of HTTP/1.
 const crowded = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" +
 	`{"error":"` + Beyond + `","code":"overloaded"}`
 
-// refuseCall answers the first call of a client of gRPC by a status: what else HTTP/2 has to
-// say it with, clients do not pass on.
+// refuseCall answers the first call of a client of gRPC by a status: clients do not pass on
+// HTTP/2's other means, such as GOAWAY.
 func refuseCall(c io.ReadWriter) {
 	var preface [len(http2.ClientPreface)]byte
 	if _, err := io.ReadFull(c, preface[:]); err != nil || string(preface[:]) != http2.ClientPreface {

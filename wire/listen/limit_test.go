@@ -19,7 +19,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
-func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
+func TestConnectionsBeyondTheLimitAreRefused(t *testing.T) {
 	l, err := HTTP("127.0.0.1:0", secure.Credentials{}, 3)
 	require.NoError(t, err)
 	server := Server(http.HandlerFunc(known))
@@ -56,8 +56,8 @@ func TestConnectionsBeyondTheLimitAreTold(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond, "a connection that is closed makes room")
 }
 
-// TestConnectionsBeyondTheLimitAreToldOverTLS whichever version of HTTP they like best.
-func TestConnectionsBeyondTheLimitAreToldOverTLS(t *testing.T) {
+// TestConnectionsBeyondTheLimitAreRefusedOverTLS whichever version of HTTP they prefer.
+func TestConnectionsBeyondTheLimitAreRefusedOverTLS(t *testing.T) {
 	i := securetest.New(t, "ours").Identity(t)
 	l, err := HTTP("127.0.0.1:0", secure.Credentials{Identity: i}, 1)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func known(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// introduce asks known.
+// introduce sends a request to known.
 func introduce(t *testing.T, c net.Conn) {
 	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	require.NoError(t, err)

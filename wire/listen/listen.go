@@ -1,6 +1,5 @@
 // Package listen opens ports with the rules that hold for all of them: beyond the
-// loopback interface only where callers prove themselves, and errors that say what
-// to do.
+// loopback interface only where callers prove themselves, and errors that state what to do.
 package listen
 
 import (
@@ -36,9 +35,9 @@ func TCP(address string, c secure.Credentials) (net.Listener, error) {
 	return l, nil
 }
 
-// connections is how many connections a port keeps open where nothing else is said: the
-// others of the process get as many descriptors, and those of a port take some 100 MiB,
-// with buffers and stacks, before any says what it wants.
+// connections is how many connections a port keeps open by default: the rest of the process
+// gets as many descriptors, and those of a port take some 100 MiB, with buffers and stacks,
+// before any has sent a request.
 func connections() int { return min(max(descriptors()/4, 16), 4096) }
 
 // TLS is the listener with TLS, where there is an identity.
@@ -51,8 +50,8 @@ func TLS(l net.Listener, i *secure.Identity) (net.Listener, error) {
 }
 
 // HTTP opens the address for a server of HTTP/1 that keeps at most so many connections
-// open, and reads few at a time (Gate); 0 means connections. They tell when requests
-// came (Arrival).
+// open, and reads few at a time (Gate); 0 means connections. They report when requests came
+// (Arrival).
 func HTTP(address string, c secure.Credentials, most int) (net.Listener, error) {
 	l, err := open(address, c, most, Refusal{Tell: sayAfter([]byte(crowded))}, "http/1.1", Stamp)
 	if err != nil {
@@ -72,7 +71,7 @@ func GRPC(address string, c secure.Credentials, most int) (net.Listener, error) 
 }
 
 // Frames opens the address for connections of frames (package stream), at most so many; 0
-// means connections. Those beyond are told what is given. TLS is the server's.
+// means connections. Those beyond receive says. TLS is the server's.
 func Frames(address string, c secure.Credentials, most int, says []byte) (net.Listener, error) {
 	l, err := open(address, c, most, Refusal{Tell: say(says)}, "", func(l net.Listener) net.Listener { return l })
 	if err != nil {
@@ -121,7 +120,7 @@ func ServeEach(life context.Context, l net.Listener, serve func(net.Conn)) error
 
 // BusyError means that another program has the port.
 type BusyError struct {
-	Address string // HOST:PORT, as it was asked for
+	Address string // HOST:PORT, as it was requested
 	Flag    string // by which people choose it, such as --http; empty where that is not known
 	Err     error
 }
@@ -140,7 +139,7 @@ func (e *BusyError) Error() string {
 func (e *BusyError) Unwrap() error { return e.Err }
 
 // Free reports which of the addresses other programs have, before anything is started that
-// takes a while: a BusyError of each, joined. What else may be wrong is told when they are opened;
+// takes a while: a BusyError of each, joined. Other errors are reported when they are opened;
 // empty ones are left out.
 func Free(addresses ...string) error {
 	var busy []error
@@ -160,9 +159,9 @@ func Free(addresses ...string) error {
 }
 
 // Reserve finds a port for a server that opens its ports itself, by their numbers: "HOST:PORT",
-// by the rules of TCP, where port 0 is any that is free. Nobody who asks for any port is given
-// that one until release is called; on systems other than Linux, and for IPv6, it is free now
-// and may be taken before the server has it.
+// by the rules of TCP, where port 0 is any that is free. The system gives that port to no other
+// program that binds port 0 until release is called; on systems other than Linux, and for IPv6,
+// it is free now and may be taken before the server has it.
 func Reserve(address string, c secure.Credentials) (at *net.TCPAddr, release func(), err error) {
 	if err := c.MayListen(address); err != nil {
 		return nil, nil, err

@@ -38,7 +38,7 @@ func TestAReservedPortIsGivenToNobodyElse(t *testing.T) {
 	}
 	err = listen()
 	if errors.Is(err, syscall.ENOPROTOOPT) {
-		t.Skip("this kernel cannot be asked for one port: ", err)
+		t.Skip("this kernel cannot be restricted to one port: ", err)
 	}
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 

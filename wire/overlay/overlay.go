@@ -323,7 +323,8 @@ func printable(s string) string {
 	return string(letters)
 }
 
-// palette has colours that are told apart on a road and by most eyes (P. Green-Armytage, A Colour Alphabet, 2010).
+// palette has colours that are distinct on a road and to most eyes (P. Green-Armytage, A Colour
+// Alphabet, 2010).
 var palette = []color.RGBA{
 	{255, 0, 16, 255}, {43, 206, 72, 255}, {0, 117, 220, 255}, {255, 164, 5, 255}, {240, 163, 255, 255},
 	{94, 241, 242, 255}, {255, 255, 128, 255}, {157, 204, 0, 255}, {255, 168, 187, 255}, {116, 10, 255, 255},

@@ -54,7 +54,7 @@ func file(m image.Image, isPNG bool) string {
 
 var shade = color.RGBA{102, 102, 102, 255}
 
-// A box is where its numbers say, in whatever way they and the frame come.
+// A box is at its coordinates, in whatever form they and the frame come.
 func TestBoxesAreWhereTheyAre(t *testing.T) {
 	for kind, frame := range grey(400, 600) {
 		for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestLabelsOfBoxes(t *testing.T) {
 	assert.Greater(t, words, 50, "letters are there")
 	delete(f.Tensors, "b")
 	_, err = f.Draw(o, 1280)
-	require.NoError(t, err, "who did not ask for boxes gets the frame")
+	require.NoError(t, err, "a client that did not request boxes gets the frame")
 }
 
 // What cannot be drawn is an error that names it.

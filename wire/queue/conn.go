@@ -17,11 +17,11 @@ const version = 5
 // server of that answers at once what it thinks of it.
 var preamble = [...]byte{'h', 'p', 'g', 'q', version, '\r', '\n', '\r', '\n'}
 
-// places is what a dispatcher says in place of a token that gives places to streams; one of the
-// edition before says nothing.
+// places is what a dispatcher that gives places to streams sends in place of a token; one of
+// the edition before sends nothing.
 const places = "places"
 
-// helloTime is how long the other side may take to say who it is.
+// helloTime is how long the other side may take to identify itself.
 const helloTime = 5 * time.Second
 
 // maxBacklog is how many bytes may wait for a peer that does not read, before the
@@ -36,11 +36,11 @@ type peerError struct {
 
 func (e *peerError) Error() string { return fmt.Sprintf("queue: %s: %s", e.Address, e.Reason) }
 
-// Refusal is what a gateway is told that is not listened to; its Open returns why.
+// Refusal is what a gateway that is refused receives; its Open returns why.
 func Refusal(why string) []byte { return Append(preamble[:], &Message{Kind: Fail, Text: []byte(why)}) }
 
-// Conn is one connection after both sides have said who they are. Send may be called
-// by many goroutines, Receive by one.
+// Conn is one connection after both sides have identified themselves. Send may be called by
+// many goroutines, Receive by one.
 type Conn struct {
 	Peer   string // its name
 	Places bool   // it is a dispatcher that gives places to streams
@@ -49,7 +49,7 @@ type Conn struct {
 	asked atomic.Int32 // whether it lives, since anything has come
 }
 
-// Self is what a side says of itself.
+// Self is how a side identifies itself.
 type Self struct {
 	Role  Role
 	Name  string
@@ -64,18 +64,17 @@ type Self struct {
 	Doubt func()
 }
 
-// doubtful is how often in a row the other side is asked whether it lives before that is
-// doubtful.
+// doubtful is how many pings in a row go unanswered until it is doubtful that the other side
+// lives.
 const doubtful = 2
 
-// Open says Hello over a fresh connection and waits for that of the other side, which
-// must be of role want. accept may refuse it by what it says. Close the Conn, which
-// closes the connection. The error is a *peerError where the other side is something
-// else, or does not take us.
+// Open sends Hello over a fresh connection and waits for that of the other side, which must be
+// of role want. accept may refuse it. Close the Conn, which closes the connection. The error is
+// a *peerError where the other side is something else, or does not take us.
 func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
 	q := &Conn{conn: stream.NewConn(c, stream.ConnOptions{
 		Buffer: 64 << 10, MaxFrame: maxFrame, First: stream.MostGreeting, Backlog: maxBacklog, Corked: true,
-		Held: self.Role == Dispatcher, // it listens first, and can tell clients what it is
+		Held: self.Role == Dispatcher, // it listens first, and can answer clients of other protocols
 	})}
 	q.conn.Send(preamble[:])
 	if self.Role == Dispatcher {
@@ -117,7 +116,7 @@ func (q *Conn) handshake(role, want Role, accept func(*Message) error) error {
 	}
 	var first [len(preamble)]byte
 	if err := q.conn.First(first[:]); err != nil {
-		return wrong("it closed the connection before it said who it is: %v; is that the port of a %s?", err, want)
+		return wrong("it closed the connection before it identified itself: %v; is that the port of a %s?", err, want)
 	}
 	if role == Dispatcher && stream.FromClient(first[:]) {
 		q.conn.RefuseClient(toClients)
@@ -172,12 +171,12 @@ func (q *Conn) SendLater(m *Message) {
 	q.conn.SendLater(Append(room[:0], m))
 }
 
-// Doubtful reports that the other side was asked whether it lives and has not answered at
-// once. What is expected of it should not be waited for.
+// Doubtful reports that the other side has not answered the latest pings at once. Callers
+// should not wait for its messages.
 func (q *Conn) Doubtful() bool { return q.asked.Load() >= doubtful }
 
 // Receive waits for the next message. What m holds is valid until the next call. It
-// returns io.EOF after the other side has closed, and what a Fail says as an error.
+// returns io.EOF after the other side has closed, and the text of a Fail as an error.
 func (q *Conn) Receive(m *Message) error {
 	for {
 		frame, err := q.conn.Next()

@@ -1,11 +1,11 @@
 // Package queue is the protocol between a gateway and a dispatcher: what waits, what
 // starts, what is given up. No tensor travels here.
 //
-// The gateway opens a connection and both sides say Hello. Then it reports which
-// deployments it serves (Install) and, for every item of a request that is ready at a
-// module, Arrive. The dispatcher answers, in its own time and order, with Start for
-// the items that begin together on an executor, or Drop. What the gateway calls an
-// item or a request is a number of its own choice, which comes back as it was.
+// The gateway opens a connection and both sides send Hello. Then it reports which deployments
+// it serves (Install) and, for every item of a request that is ready at a module, Arrive. The
+// dispatcher answers, in its own time and order, with Start for the items that begin together
+// on an executor, or Drop. What the gateway calls an item or a request is a number of its own
+// choice, which comes back as it was.
 //
 // # Frames
 //
@@ -22,6 +22,6 @@
 //
 // # Times
 //
-// Clocks of hosts differ, so every time is told as a distance from now: how long ago a
-// request arrived, how much time is left.
+// Clocks of hosts differ, so every time is sent as a distance from now: how long ago a request
+// arrived, how much time is left.
 package queue

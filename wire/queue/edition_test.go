@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var recordMessages = flag.String("record-messages", "", "write what this edition says to a file")
+var recordMessages = flag.String("record-messages", "", "write the messages of this edition to a file")
 
 // TestMessagesOfTheEditionBefore reads messages of every kind as that edition sends them, and
-// sends them again: neither side of a connection knows which edition the other is of. One that
-// speaks another version of the protocol is refused, so version stays while this passes. Before
-// a release the messages of all are recorded:
+// sends them again: neither side of a connection can see the other's edition. One that speaks
+// another version of the protocol is refused, so version stays while this passes. Before a
+// release the messages of all are recorded:
 //
 //	go test ./wire/queue -run TestMessagesOfTheEditionBefore -record-messages testdata/messages-DATE.txt
 func TestMessagesOfTheEditionBefore(t *testing.T) {
@@ -33,8 +33,8 @@ func TestMessagesOfTheEditionBefore(t *testing.T) {
 	lines := strings.Fields(string(file))
 	assert.Equal(t, hex.EncodeToString(preamble[:]), lines[0])
 	require.LessOrEqual(t, len(lines), len(all())+1)
-	for i, m := range all()[:len(lines)-1] { // those that it knows
-		m.Lost = false // it is not said yet
+	for i, m := range all()[:len(lines)-1] { // those that it has
+		m.Lost = false // it is not sent yet
 		bytes, err := hex.DecodeString(lines[i+1])
 		require.NoError(t, err)
 		assert.Equal(t, bytes, inside(&m))

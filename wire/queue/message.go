@@ -28,14 +28,14 @@ const (
 	Disown                  // D: Text (service; empty for all)
 	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Size (of the whole batch), Left, Age, Items
 	Drop                    // D: Station, Item, How
-	Fail                    // either way, last: Text says why
+	Fail                    // either way, last: Text is the reason
 	Ping                    // either way, answered by Pong: are you there?
 	Pong                    // either way
 	Lack                    // G: Text (executor), Epoch, Batch, Part, which does not come; How
 	Missing                 // D: Text (service), How many of its modules have no executor there
 	Ask                     // G: Text (service), Token (stream), Again (it has a place, of that phase), Left; to a Conn that has Places
 	Shut                    // G: Text (service), Token (stream) needs its place no more
-	Told                    // G: Text (service; empty for all), Epoch: all streams with a place were told of
+	Told                    // G: Text (service; empty for all), Epoch: all streams with a place were reported
 	Placed                  // D: Text (service), Token (stream), How, Size (streams that are planned for), Left
 	kinds
 )
@@ -46,7 +46,7 @@ const (
 	Withdrawn          // nothing of it is left: its requests have ended
 )
 
-// What How of a Placed says.
+// Values of How of a Placed.
 const (
 	PlaceOpen  = 1 << iota // the stream has one
 	PlaceTaken             // another gateway has it

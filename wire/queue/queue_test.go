@@ -113,7 +113,7 @@ func meet(t *testing.T, role Role, accept func(*Message) error) (near end, far <
 }
 
 func TestManyMessagesInOneWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // nobody is asked for a sign of life
+	synctest.Test(t, func(t *testing.T) { // no pings are sent
 		near, other := meet(t, Gateway, nil)
 		far := <-other
 		require.NoError(t, near.err)
@@ -147,7 +147,7 @@ func TestWrongPeers(t *testing.T) {
 		assert.Equal(t, "secret", string(hello.Token))
 		return errors.New("it has the wrong token")
 	})
-	require.NoError(t, near.err) // it has said Hello before it has read ours
+	require.NoError(t, near.err) // it has sent Hello before it has read ours
 	require.ErrorContains(t, near.Receive(new(Message)), "wrong token")
 	require.ErrorContains(t, (<-other).err, "wrong token")
 
@@ -174,8 +174,8 @@ func TestWrongPeers(t *testing.T) {
 	}
 }
 
-// TestASilentPeer holds that a connection ends over which nothing comes any more, and
-// that two who have nothing to say stay connected.
+// TestASilentPeer: a connection over which nothing comes any more ends, and two sides that have
+// nothing to send stay connected.
 func TestASilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()

@@ -1,10 +1,9 @@
-// Package secure says with what the processes of a system prove themselves to each
+// Package secure has the credentials by which the processes of a system authenticate to each
 // other, and is the one place that makes TLS configurations.
 //
-// An Identity is a certificate with its key and the certificates of whom to
-// believe, from files that are read again when they change: connections that are
-// open stay, new ones use what the files hold then. Credentials are an Identity, a
-// token, or both. Two rules hold everywhere:
+// An Identity is a certificate with its key and the trusted CA certificates, from files that
+// are read again when they change: connections that are open stay, new ones use what the files
+// hold then. Credentials are an Identity, a token, or both. Two rules hold everywhere:
 //
 //   - nothing listens where other hosts reach it unless its callers must show a
 //     certificate of its CA, or a token;
@@ -32,10 +31,10 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Credentials are what a process has to prove itself with, and what it asks of its
-// callers. The zero value is good on the loopback interface.
+// Credentials are what a process authenticates with, and what it requires of its callers. The
+// zero value is good on the loopback interface.
 type Credentials struct {
-	Token    string    // shared secret; empty has none and asks for none
+	Token    string    // shared secret; empty has none and requires none
 	Tokens   *Tokens   // of callers, by name; nil has none
 	Identity *Identity // for TLS; nil has none
 	Plain    bool      // the network is trusted: tokens may travel without TLS
@@ -60,7 +59,7 @@ func (c Credentials) MayListen(address string) error {
 }
 
 // Shared is a secret of the processes of a fleet: of the token that all share, and of those that are good for being a
-// role. It is nil where nobody is asked for anything, and one that no other process has where there are no such tokens.
+// role. It is nil where no credentials are required, and random where there are no such tokens.
 func (c Credentials) Shared() []byte {
 	key := slices.Concat([]byte(c.Token), c.Tokens.ofRoles())
 	switch {
@@ -83,9 +82,9 @@ func (c Credentials) MaySend(host string, overTLS bool) error {
 // watchEvery is how often Watch looks at the files.
 const watchEvery = 5 * time.Second
 
-// Watch tells, until the context ends, what is wrong with files that are read again when
-// they change: once when it begins, and once when it is over. What they held before is
-// in force meanwhile.
+// Watch reports, until the context ends, errors of files that are read again when they change:
+// once when one begins, and once when it is over. What the files held before is in force
+// meanwhile.
 func (c Credentials) Watch(ctx context.Context, tell func(line string)) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -129,8 +128,8 @@ func (c Credentials) Guard() Guard {
 	return Guard{token: digest("Bearer " + c.Token), asksToken: c.Token != "", tokens: c.Tokens, asksCertificate: c.Identity.AsksCallers()}
 }
 
-// Guard lets in who shows the token, a named token, or a certificate of the CA; everybody
-// where none is asked for. The zero value lets everybody in.
+// Guard lets in who shows the token, a named token, or a certificate of the CA; everybody where
+// none is required. The zero value lets everybody in.
 type Guard struct {
 	token                      [sha256.Size]byte
 	tokens                     *Tokens
@@ -185,7 +184,7 @@ func (g Guard) Tenant(authorization []string) *wire.Tenant {
 	return nil
 }
 
-// Refusal is what a caller is told that may not come in; owner is who says it.
+// Refusal is the error for a caller that is not admitted; owner names the server.
 func (g Guard) Refusal(owner string) string {
 	asksToken := g.asksToken || g.tokens != nil
 	if g.tokens != nil && g.scope != "" {
@@ -193,15 +192,15 @@ func (g Guard) Refusal(owner string) string {
 	}
 	switch {
 	case asksToken && g.asksCertificate:
-		return owner + ` asks for a certificate of its CA, or a token; connect with --tls-cert and --tls-key, or send "authorization: Bearer TOKEN"`
+		return owner + ` requires a certificate of its CA, or a token; connect with --tls-cert and --tls-key, or send "authorization: Bearer TOKEN"`
 	case g.asksCertificate:
-		return owner + " asks for a certificate of its CA; connect with --tls-cert and --tls-key"
+		return owner + " requires a certificate of its CA; connect with --tls-cert and --tls-key"
 	}
-	return owner + ` asks for a token; send it as "authorization: Bearer TOKEN" (HARPAGON_TOKEN)`
+	return owner + ` requires a token; send it as "authorization: Bearer TOKEN" (HARPAGON_TOKEN)`
 }
 
-// Explain says of an error of TLS what to do; other errors stay as they are. peer is
-// who was dialled.
+// Explain adds to an error of TLS what to do; other errors stay as they are. peer is who was
+// dialled.
 func Explain(err error, peer string) error {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError

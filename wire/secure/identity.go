@@ -14,8 +14,8 @@ import (
 )
 
 // Files are the paths of an identity, all PEM. Cert and Key belong together; a
-// client may have neither, a server may not. Without CA, clients believe the
-// system's certificates, and servers ask for none.
+// client may have neither, a server may not. Without CA, clients trust the system's
+// certificates, and servers require none.
 type Files struct {
 	Cert string // certificate, with those that lead to its CA
 	Key  string // of the certificate

@@ -27,7 +27,7 @@ func serve(t *testing.T, c secure.Credentials) string {
 	return l.Addr().String()
 }
 
-// ask gives what the server says to who dials again.
+// ask returns the server's answer to a new connection.
 func ask(t *testing.T, i *secure.Identity, url, token string) (string, error) {
 	transport := i.Transport(&http.Transport{DisableKeepAlives: true})
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -66,8 +66,8 @@ func TestWhoMayComeIn(t *testing.T) {
 	}{
 		"its certificate":     {identity: own, says: "yes"},
 		"the token":           {identity: anonymous, token: "secret", says: "yes"},
-		"neither":             {identity: anonymous, says: "asks for a certificate of its CA, or a token"},
-		"a wrong token":       {identity: anonymous, token: "secrex", says: "asks for a certificate of its CA, or a token"},
+		"neither":             {identity: anonymous, says: "requires a certificate of its CA, or a token"},
+		"a wrong token":       {identity: anonymous, token: "secrex", says: "requires a certificate of its CA, or a token"},
 		"another CA's":        {identity: load(t, secure.Files{Cert: stranger.Cert, Key: stranger.Key, CA: files.CA}), err: "does not take this side's certificate"},
 		"believes another CA": {identity: load(t, stranger), err: "not from a CA that this side believes; give that CA with --tls-ca"},
 		"believes the system": {url: "https://", err: "certificate"},
@@ -132,7 +132,7 @@ func TestRotatedWhileConnected(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := ask(t, old, "https://"+at, "")
 		return err != nil && strings.Contains(err.Error(), "--tls-ca")
-	}, 20*time.Second, 100*time.Millisecond, "who knows only the first CA is a stranger now")
+	}, 20*time.Second, 100*time.Millisecond, "who trusts only the first CA is a stranger now")
 	require.Eventually(t, func() bool {
 		says, err := ask(t, client, "https://"+at, "")
 		return err == nil && says == "yes"

@@ -23,7 +23,7 @@ type Scope string
 
 // The scopes. Infer may be narrowed to one service, as in infer:traffic.
 const (
-	Infer Scope = "infer" // send requests, and ask for the metadata of what they go to
+	Infer Scope = "infer" // send requests, and read the metadata of what they go to
 	Read  Scope = "read"  // look: metadata, statistics, metrics, console
 	Apply Scope = "apply" // bring the files of a declaration to a store
 	Join  Scope = "join"  // be a role: attach as a worker, take files from a store
@@ -71,8 +71,8 @@ func (n *Named) may(asked Scope) bool {
 //	alice  infer:traffic,read  sha256:5e88...
 //	batch  infer               sha256:9f86...  weight=0.5 rate=20
 //
-// Empty lines and those that begin with # say nothing. Tokens must be long and random:
-// their hashes keep only such ones secret.
+// Empty lines and those that begin with # are skipped. Tokens must be long and random: their
+// hashes keep only such ones secret.
 type Tokens struct {
 	path string
 
@@ -145,8 +145,8 @@ func (t *Tokens) ofRoles() (all []byte) {
 	return all
 }
 
-// find is whose token was given; nil where it is nobody's. All are compared, so that the
-// time tells nothing.
+// find returns the owner of the token that was sent; nil where it has none. All are compared,
+// so that the time reveals nothing.
 func (t *Tokens) find(authorization []string) (found *Named) {
 	if t == nil {
 		return nil
@@ -234,7 +234,7 @@ func (n *Named) grant(words []string) error {
 			return fmt.Errorf("%s is no number from %g to %g, such as %s=2", word, least, most, key)
 		}
 		if *field != 0 {
-			return fmt.Errorf("%s is said twice", key)
+			return fmt.Errorf("%s is given twice", key)
 		}
 		*field = x
 	}

@@ -72,7 +72,7 @@ func TestTokensAreReadAgain(t *testing.T) {
 	require.True(t, guard.Admits(bearer("b"), nil))
 }
 
-func TestWhatIsWrongWithFilesIsTold(t *testing.T) {
+func TestWhatIsWrongWithFilesIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "tokens")
 		good := []byte(line("alice", "read", "a"))
@@ -113,7 +113,7 @@ func TestTokensRefuse(t *testing.T) {
 		"weight=0 is no number":     strings.TrimSpace(line("bob", "read", "b")) + " weight=0",
 		"weight=NaN is no number":   strings.TrimSpace(line("bob", "read", "b")) + " weight=NaN",
 		"rate=fast is no number":    strings.TrimSpace(line("bob", "read", "b")) + " rate=fast",
-		"rate is said twice":        strings.TrimSpace(line("bob", "read", "b")) + " rate=1 rate=2",
+		"rate is given twice":       strings.TrimSpace(line("bob", "read", "b")) + " rate=1 rate=2",
 	} {
 		_, err := secure.ParseTokens([]byte(text))
 		require.ErrorContains(t, err, says)

@@ -31,8 +31,8 @@ type ConnOptions struct {
 	// Held means that nothing is written before Release.
 	Held bool
 
-	// Reading is called time and again while a large frame is read, so that its sender can
-	// be told that this side lives; may be nil.
+	// Reading is called repeatedly while a large frame is read, so that a sign of life can be sent
+	// to its sender; may be nil.
 	Reading func()
 }
 
@@ -100,8 +100,8 @@ func NewConn(c net.Conn, o ConnOptions) *Conn {
 // Over is closed when the connection has ended.
 func (q *Conn) Over() <-chan struct{} { return q.over }
 
-// Begin leaves a byte for the length of a frame, whose bytes are added next. Finish is told
-// where it is.
+// Begin leaves a byte for the length of a frame, whose bytes are added next. Finish receives
+// its index.
 func Begin(to []byte) (begun []byte, at int) { return append(to, 0), len(to) }
 
 // Finish completes the frame that has begun there. Most frames are short: one byte of
@@ -129,8 +129,8 @@ func AppendLength(to []byte, bytes int) []byte { return binary.AppendUvarint(to,
 
 // Send sends frames, as Begin and Finish have made them; what is sent while another write is under
 // way goes together in the next. Short ones are copied, and those of more than 64 KiB are the
-// connection's from then on. It does not wait. False says that the connection has
-// ended, why is said by Next.
+// connection's from then on. It does not wait. It returns false when the connection has ended;
+// Next returns why.
 func (q *Conn) Send(made []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -317,20 +317,20 @@ func (q *Conn) First(into []byte) error {
 	return err
 }
 
-// Admit lets frames have so many bytes from now on, at most MaxFrame: the other side has said
-// more of who it is. Who calls Next calls it.
+// Admit lets frames have so many bytes from now on, at most MaxFrame: the other side has
+// identified itself further. It is called by the caller of Next.
 func (q *Conn) Admit(most int) { q.most = min(most, q.options.MaxFrame) }
 
 // Discard reads what comes until the connection ends, but no more than so many bytes.
 func (q *Conn) Discard(most int64) { _, _ = io.CopyN(io.Discard, q.read, most) }
 
 // frameError is what is wrong with what has come. It counts also where the connection has
-// ended meanwhile, as by a write to a peer that says something else and closes.
+// ended meanwhile, as by a write to a peer that speaks another protocol and closes.
 type frameError string
 
 func (e frameError) Error() string { return string(e) }
 
-// errLength is what a length says that is none.
+// errLength is the error of an invalid length.
 const errLength = frameError("a frame whose length is no number")
 
 // Next waits for the next frame, which is valid until the next call. It returns io.EOF

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// DefaultSilence is how long the other side may be silent after it was asked.
+// DefaultSilence is how long the other side may be silent after a ping.
 const DefaultSilence = 600 * time.Millisecond
 
 const (
 	looks     = 4 // within the patience
-	idleLooks = 8 // before it is asked while nothing is expected of it
+	idleLooks = 8 // before a ping while nothing is expected of it
 )
 
 // ErrSilent means that the other side does not answer, although the connection stands.
@@ -39,11 +39,10 @@ func (c *LiveConn) Read(p []byte) (int, error) {
 // Reads is how many reads have brought something.
 func (c *LiveConn) Reads() uint64 { return c.heard.Load() }
 
-// Listen returns true once the other side has been silent for the patience after it
-// was asked, and false when done is closed. Patience 0 is DefaultSilence; negative is
-// patience without end. Where nothing has come for a quarter of the patience it is
-// asked, if busy says that something is expected of it, and else after twice the
-// patience. ask must not block.
+// Listen returns true once the other side has been silent for the patience after a ping, and
+// false when done is closed. Patience 0 is DefaultSilence; negative is patience without end.
+// Where nothing has come for a quarter of the patience, or twice the patience if busy reports
+// that nothing is expected, ask sends a ping. ask must not block.
 func (c *LiveConn) Listen(done <-chan struct{}, patience time.Duration, busy func() bool, ask func()) (silent bool) {
 	switch {
 	case patience < 0:

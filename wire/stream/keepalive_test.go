@@ -44,7 +44,7 @@ func TestSilence(t *testing.T) {
 		patience      time.Duration
 		busy, answers bool
 		silent        time.Duration
-		first         time.Duration // when it is asked first
+		first         time.Duration // when the first ping is sent
 	}{
 		"silent while something is expected": {patience: 400 * ms, busy: true, first: 100 * ms, silent: 500 * ms},
 		"silent while nothing is":            {patience: 400 * ms, first: 800 * ms, silent: 1200 * ms},
@@ -71,7 +71,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestBytesAreASignOfLife holds that one that sends is never asked.
+// TestBytesAreASignOfLife: a side that sends is never pinged.
 func TestBytesAreASignOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := listen(400*time.Millisecond, true, false)

@@ -37,7 +37,7 @@ func rawOf(c net.Conn) syscall.RawConn {
 	return nil
 }
 
-// beneath is what a connection wraps; nil where it does not say.
+// beneath is what a connection wraps; nil where it has no NetConn.
 func beneath(c net.Conn) net.Conn {
 	if w, ok := c.(interface{ NetConn() net.Conn }); ok {
 		return w.NetConn()
@@ -109,7 +109,7 @@ func (p *prompt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// write has the kernel take what it can, and never asks to wait.
+// write has the kernel take what it can, and never requests to wait.
 func (p *prompt) write(fd uintptr) bool {
 	p.n, p.err = writeAtOnce(fd, p.at)
 	return true

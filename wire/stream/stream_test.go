@@ -134,7 +134,7 @@ func TestHeldUntilRelease(t *testing.T) {
 	require.Equal(t, "but this", string(f))
 }
 
-// TestTheOldestStrangerMakesRoom: who comes is heard, however many say nothing.
+// TestTheOldestStrangerMakesRoom: a new connection is read, however many silent ones are open.
 func TestTheOldestStrangerMakesRoom(t *testing.T) {
 	var s Strangers
 	var ends []net.Conn
@@ -142,7 +142,7 @@ func TestTheOldestStrangerMakesRoom(t *testing.T) {
 		near, far := net.Pipe()
 		leave := s.Enter(near)
 		if ends = append(ends, far); len(ends) == 1 {
-			leave() // it has said who it is
+			leave() // it has identified itself
 			leave()
 		}
 	}

@@ -106,7 +106,7 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 	d := startDispatcher(t, DispatcherOptions{Credentials: secure.Credentials{Token: "secret"}})
 	joined(t, g, d.Addr, secure.Credentials{Token: "other"}, &refused)
 	require.Eventually(t, func() bool { return refused.first() != "" }, 10*time.Second, time.Millisecond)
-	assert.Contains(t, refused.first(), "this dispatcher asks for a token")
+	assert.Contains(t, refused.first(), "this dispatcher requires a token")
 
 	_, err = StartDispatcher(t.Context(), DispatcherOptions{Addr: "0.0.0.0:0", Name: "d"})
 	assert.ErrorContains(t, err, "can be reached from other hosts")

@@ -680,8 +680,8 @@ func (x *Part) GetParts() uint32 {
 	return 0
 }
 
-// Owner is what a dispatcher says first, and what an executor says of a higher epoch
-// whose dispatcher is gone.
+// Owner is a dispatcher's first message, and an executor's about a higher epoch whose
+// dispatcher is gone.
 type Owner struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -726,7 +726,7 @@ func (x *Owner) GetEpoch() uint64 {
 	return 0
 }
 
-// Done tells a dispatcher that a batch has ended.
+// Done reports to a dispatcher that a batch has ended.
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1076,7 +1076,7 @@ func (x *ItemError) GetError() *Error {
 	return nil
 }
 
-// Ping asks whether the other side lives.
+// Ping requests a sign of life.
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1150,7 +1150,7 @@ func (*Ready) Descriptor() ([]byte, []int) {
 	return file_attach_proto_rawDescGZIP(), []int{13}
 }
 
-// Soon says that a batch is about to end and that the next one may come.
+// Soon announces that a batch is about to end and that the next one may come.
 type Soon struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`

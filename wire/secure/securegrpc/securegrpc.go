@@ -49,7 +49,7 @@ func (d *dialing) Clone() credentials.TransportCredentials {
 	return &dialing{TransportCredentials: d.TransportCredentials.Clone(), identity: d.identity}
 }
 
-// Admits asks a guard about the caller of a call.
+// Admits reports whether a guard admits the caller of a call.
 func Admits(ctx context.Context, g secure.Guard) bool {
 	var state *tls.ConnectionState
 	if p, ok := peer.FromContext(ctx); ok {

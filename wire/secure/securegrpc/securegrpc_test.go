@@ -20,8 +20,8 @@ import (
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
-// TestWrongCertificatesAreNamed: what is wrong with a certificate is said with what to do,
-// although gRPC keeps only the text of errors.
+// TestWrongCertificatesAreNamed: the error names what is wrong with a certificate and what to
+// do, although gRPC keeps only the text of errors.
 func TestWrongCertificatesAreNamed(t *testing.T) {
 	ours, theirs := securetest.New(t, "ours"), securetest.New(t, "theirs")
 	server := ours.Identity(t)
@@ -77,7 +77,7 @@ func call(t *testing.T, address string, proof credentials.TransportCredentials) 
 	defer cancel()
 	for {
 		_, err = grpc_health_v1.NewHealthClient(c).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-		// What the server says of a certificate may be lost when the client writes first.
+		// The server's error about a certificate may be lost when the client writes first.
 		if err == nil || !strings.Contains(err.Error(), "broken pipe") && !strings.Contains(err.Error(), "reset by peer") {
 			return err
 		}
