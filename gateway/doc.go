@@ -83,8 +83,8 @@
 // # Rows
 //
 // A query of a pool is one item of several rows, which travel to its executor as a
-// batch of their own (gather.go). A Route says how the tensors of a module lie in the
-// signature of an executor.
+// batch of their own (gather.go). A Route maps the tensors of a module to the signature of an
+// executor.
 //
 // # Ends
 //

@@ -15,9 +15,9 @@
 // # What a crash does
 //
 // The batch in flight fails with a *wire.Error of code "unavailable" that names
-// the engine, the module, the exit status and the panic or last line, and so does all that
-// is asked of the instance later, and of those that were loaded together with it: whoever
-// holds it closes it and loads again, as an executor does.
+// the engine, the module, the exit status and the panic or last line, and so does every later
+// call to the instance, and to those that were loaded together with it: its holder closes it
+// and loads again, as an executor does.
 //
 // A batch that outlasts its context or Options.RunTimeout is ended by killing
 // the child, since nothing else stops a computation that hangs.

@@ -245,10 +245,9 @@ func infos(folder string) (all []fs.FileInfo) {
 }
 
 // Place makes the files of a module ready on this host and gives the module with
-// paths to them. release says that the module no longer needs them; until then they
-// stay. A module without Content stays as it is: it was applied before files had
-// digests, or needs none. The error is a *missingError, *fullError, or the
-// context's.
+// paths to them. release ends the module's use of them; until then they stay. A module without
+// Content stays as it is: it was applied before files had digests, or needs none. The error is
+// a *missingError, *fullError, or the context's.
 func (c *Cache) Place(ctx context.Context, m pipelines.Module) (placed pipelines.Module, release func(), err error) {
 	if len(m.Content) == 0 {
 		return m, func() {}, nil

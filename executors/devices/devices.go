@@ -94,8 +94,7 @@ func Visible(device string) string {
 // Local returns the devices of this machine, the cores first. Their names are
 // "cpu/0", "cpu/1", ... and "gpu/<UUID>". Of a GPU's memory the part is offered
 // that nobody uses already; a divided GPU is left out, its parts are offered.
-// When the GPUs cannot be listed, the error says why, and the cores are returned
-// with it.
+// When the GPUs cannot be listed, the cores are returned with the error.
 func Local(c Config) ([]placement.Device, error) {
 	cores := c.Cores
 	if cores == 0 {

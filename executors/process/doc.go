@@ -25,16 +25,16 @@
 //
 // # Life of a command
 //
-// Every instance has a command of its own, which is ready when the protocol says
-// that the model is. Batches, health and failures are those of package remote.
-// When the command ends by itself, a batch in flight fails with code "unavailable" and
-// the status and last line of the command, as do all after it: the executor loads the model
-// again, waiting longer after every failure, also where the command ended while it was idle.
+// Every instance has a command of its own, which is ready when the protocol reports the model
+// ready. Batches, health and failures are those of package remote. When the command ends by
+// itself, a batch in flight fails with code "unavailable" and the status and last line of the
+// command, as do all after it: the executor loads the model again, waiting longer after every
+// failure, also where the command ended while it was idle.
 //
 // The command runs behind a supervisor, as package subprocess has it: nothing of it outlives
 // the executor, even one that was killed.
 //
-// It is somebody else's program, so that batches go to it by a published protocol, and through memory that both see
-// where it knows the protocol's extension for that (package remote): package python has what makes such a program
-// of a class.
+// It is a foreign program, so that batches go to it by a published protocol, and through shared memory where it
+// supports the protocol's extension for that (package remote): package python has what makes such a program of a
+// class.
 package process

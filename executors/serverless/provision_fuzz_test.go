@@ -12,13 +12,13 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
-// says answers every request alike.
-type says struct {
+// canned answers every request alike.
+type canned struct {
 	status int
 	body   string
 }
 
-func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: s.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(s.body)), Request: r}, nil
 }
 
@@ -32,7 +32,7 @@ func FuzzDescribe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		defer testkit.WatchStalls(t, len(body))()
 		p := cloud("http://cloud.internal")
-		h, err := serverless.NewHook(&p, serverless.HookOptions{Client: &http.Client{Transport: says{status, body}}, Getenv: func(string) string { return "secret" }})
+		h, err := serverless.NewHook(&p, serverless.HookOptions{Client: &http.Client{Transport: canned{status, body}}, Getenv: func(string) string { return "secret" }})
 		require.NoError(t, err)
 		all, err := h.Describe(t.Context(), "f")
 		for _, d := range all {

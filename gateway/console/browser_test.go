@@ -138,8 +138,8 @@ func (b *browser) open(url string, width int) {
 	b.until(`document.readyState === "complete" && location.href === ` + fmt.Sprintf("%q", url))
 }
 
-// asks evaluates an expression on the page.
-func (b *browser) asks(expression string) any {
+// eval evaluates an expression on the page.
+func (b *browser) eval(expression string) any {
 	b.t.Helper()
 	var answer struct{ Result struct{ Value any } }
 	b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true}, &answer)
@@ -150,7 +150,7 @@ func (b *browser) asks(expression string) any {
 func (b *browser) until(expression string) {
 	b.t.Helper()
 	for range 1200 {
-		if b.asks(expression) == true {
+		if b.eval(expression) == true {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -171,16 +171,16 @@ func TestInABrowser(t *testing.T) {
 	for _, page := range []string{"/console/", "/console/services/traffic"} {
 		for _, width := range []int{1280, 400} {
 			b.open(server.URL+page, width)
-			assert.Equal(t, true, b.asks("document.documentElement.scrollWidth <= innerWidth"), "%s scrolls sideways at %d pixels", page, width)
-			assert.Equal(t, true, b.asks(`document.querySelector("main").innerText.includes("97 %")`), page)
-			assert.Nil(t, b.asks(`document.querySelector("main b")`), "a name became an element")
+			assert.Equal(t, true, b.eval("document.documentElement.scrollWidth <= innerWidth"), "%s scrolls sideways at %d pixels", page, width)
+			assert.Equal(t, true, b.eval(`document.querySelector("main").innerText.includes("97 %")`), page)
+			assert.Nil(t, b.eval(`document.querySelector("main b")`), "a name became an element")
 		}
 	}
-	assert.Equal(t, true, b.asks(`document.querySelector("main").innerText.includes("<b>colour")`))
+	assert.Equal(t, true, b.eval(`document.querySelector("main").innerText.includes("<b>colour")`))
 	b.open(server.URL+"/console/services/traffic", 1280)
-	assert.Equal(t, 0.0, b.asks(`[...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth).length`), "tables fit a wide screen")
+	assert.Equal(t, 0.0, b.eval(`[...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth).length`), "tables fit a wide screen")
 
-	b.asks(`document.querySelector("main").innerHTML = ""`)
+	b.eval(`document.querySelector("main").innerHTML = ""`)
 	b.until(`document.querySelector("main").innerText.includes("97 %")`)
 	cancel()
 	b.until(`document.body.classList.contains("stale") && getComputedStyle(document.querySelector(".lost")).display !== "none"`)
@@ -204,8 +204,8 @@ func TestTheLastFrameInABrowser(t *testing.T) {
 	for _, width := range []int{1280, 400} {
 		b.open(server.URL+"/console/streams/traffic/0a", width)
 		b.until(`document.querySelector("img").naturalWidth === 960`)
-		assert.Equal(t, true, b.asks("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways at %d pixels", width)
-		assert.Equal(t, true, b.asks(`document.querySelector("main").innerText.includes("<camera>")`))
+		assert.Equal(t, true, b.eval("document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways at %d pixels", width)
+		assert.Equal(t, true, b.eval(`document.querySelector("main").innerText.includes("<camera>")`))
 	}
 	assert.Empty(t, b.said, "the policy allows the picture")
 }
@@ -216,7 +216,7 @@ func TestInABrowserWithoutScripts(t *testing.T) {
 	defer server.Close()
 	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
 	b.open(server.URL+"/console/services/traffic", 1280)
-	assert.Equal(t, true, b.asks(`document.querySelector("main").innerText.includes("2 × batch 4")`))
-	assert.Equal(t, true, b.asks(`document.querySelector("noscript meta[http-equiv=refresh]") !== null || document.querySelector("meta[http-equiv=refresh]") !== null`), "it reloads by itself")
+	assert.Equal(t, true, b.eval(`document.querySelector("main").innerText.includes("2 × batch 4")`))
+	assert.Equal(t, true, b.eval(`document.querySelector("noscript meta[http-equiv=refresh]") !== null || document.querySelector("meta[http-equiv=refresh]") !== null`), "it reloads by itself")
 	assert.Empty(t, b.said)
 }

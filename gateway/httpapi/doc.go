@@ -4,7 +4,7 @@
 //
 //	GET  /v2                                  the server and its extensions
 //	GET  /v2/health/live                      200 while the process serves
-//	GET  /v2/health/ready                     200 when the gateway has been told of all services
+//	GET  /v2/health/ready                     200 when the gateway has received all services
 //	GET  /v2/models                           names of the pipelines
 //	GET  /v2/models/{name}[/versions/{v}]     inputs, outputs, SLO
 //	GET  .../ready                            200 when every module has an executor

@@ -1,7 +1,7 @@
 // Package tracing sends OpenTelemetry traces of what a gateway answers, over OTLP. It
 // is a package of its own so that neither the gateway nor a client carries an exporter.
 //
-//	t, err := tracing.FromEnvironment(ctx, version, tell)   // nil where nothing asks for traces
+//	t, err := tracing.FromEnvironment(ctx, version, tell)   // nil where tracing is off
 //	g := gateway.New(gateway.Options{Observer: t.Observer()})
 //	defer t.Shutdown(ctx)
 //

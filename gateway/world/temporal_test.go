@@ -38,7 +38,7 @@ import (
 // without a word (see start); and it finds no activity of a workflow with a # in its ID (see
 // signs).
 type temporalServer struct {
-	client.Client // of what else a client can do, nothing is asked
+	client.Client // whose other methods are not called
 	world         *world
 	commands      *control.Control
 

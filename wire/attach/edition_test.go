@@ -22,7 +22,7 @@ var recordMessages = flag.String("record-messages", "", "write the messages of t
 
 // TestMessagesOfTheEditionBefore reads messages of every kind as that edition sends them, and
 // sends them again: neither side of a connection can see the other's edition. Before a release
-// the messages of said are recorded, with what it has added to them:
+// the messages of said are recorded, with the fields that the release adds:
 //
 //	go test ./wire/attach -run TestMessagesOfTheEditionBefore -record-messages testdata/messages-DATE.txt
 func TestMessagesOfTheEditionBefore(t *testing.T) {

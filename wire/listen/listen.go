@@ -71,9 +71,9 @@ func GRPC(address string, c secure.Credentials, most int) (net.Listener, error) 
 }
 
 // Frames opens the address for connections of frames (package stream), at most so many; 0
-// means connections. Those beyond receive says. TLS is the server's.
-func Frames(address string, c secure.Credentials, most int, says []byte) (net.Listener, error) {
-	l, err := open(address, c, most, Refusal{Tell: say(says)}, "", func(l net.Listener) net.Listener { return l })
+// means connections. Those beyond receive the refusal. TLS is the server's.
+func Frames(address string, c secure.Credentials, most int, refusal []byte) (net.Listener, error) {
+	l, err := open(address, c, most, Refusal{Tell: say(refusal)}, "", func(l net.Listener) net.Listener { return l })
 	if err != nil {
 		return nil, err
 	}

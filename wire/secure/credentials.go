@@ -7,7 +7,7 @@
 //
 //   - nothing listens where other hosts reach it unless its callers must show a
 //     certificate of its CA, or a token;
-//   - no token travels without TLS between hosts, unless Plain says that the
+//   - no token travels without TLS between hosts, unless Plain states that the
 //     network itself is trusted.
 //
 // A port with both takes either. Package securegrpc has the same for gRPC.
