@@ -55,7 +55,7 @@ func (d *Dispatcher) account(v *service, devices []*device) *account {
 }
 
 // join makes one of two accounts, the first of which is locked, as is what it returns.
-// Dispatcher.mu is held: nobody else locks two.
+// Dispatcher.mu is held: no other caller locks two.
 func (a *account) join(other *account) *account {
 	for other.into != nil {
 		other = other.into

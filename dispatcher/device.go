@@ -13,7 +13,7 @@ import (
 )
 
 // device is a device of a host, arbitrated between the stations whose executors share it, so
-// that batches which are not due start only while nobody else needs it.
+// that batches which are not due start only while no other executor needs it.
 type device struct {
 	dispatcher *Dispatcher
 	number     int      // for admission control
@@ -62,7 +62,7 @@ func (d *device) end(b *Batch) {
 	d.watch.End(b)
 }
 
-// look has all stations hear where a batch of the device is stuck, or is no more.
+// look wakes all stations where a batch of the device has become stuck, or no longer is.
 func (d *device) look() {
 	d.mu.Lock()
 	changed := d.watch.Check()

@@ -134,10 +134,10 @@ func (d *Dispatcher) Arrive(it *Item) { d.ArriveAll(d.Now(), []*Item{it}) }
 
 // ArriveAll is Arrive of several that came then, a moment ago. It costs little more than that
 // of one where they are of one station.
-func (d *Dispatcher) ArriveAll(now dispatch.Time, all []*Item) { hear(dispatch.Arrive, now, all) }
+func (d *Dispatcher) ArriveAll(now dispatch.Time, all []*Item) { deliver(dispatch.Arrive, now, all) }
 
-// hear takes items in, or back, one behind the other.
-func hear(what dispatch.Kind, now dispatch.Time, all []*Item) {
+// deliver passes arrivals, or cancellations, to the stations of the items, in order.
+func deliver(what dispatch.Kind, now dispatch.Time, all []*Item) {
 	for len(all) > 0 {
 		s := all[0].station()
 		s.mu.Lock()
@@ -179,13 +179,13 @@ func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 	return true
 }
 
-// Cancel takes a waiting item back. What is in a batch already runs on, and nobody
-// looks at its answer.
+// Cancel takes a waiting item back. What is in a batch already runs on, and its answer is
+// discarded.
 func (d *Dispatcher) Cancel(it *Item) { d.CancelAll([]*Item{it}) }
 
 // CancelAll is Cancel of several, which costs little more than that of one where they are
 // of one station. Item.Settled reports the result for each.
-func (d *Dispatcher) CancelAll(all []*Item) { hear(dispatch.Cancel, 0, all) }
+func (d *Dispatcher) CancelAll(all []*Item) { deliver(dispatch.Cancel, 0, all) }
 
 // cancel is Cancel; the station's lock is held.
 func (s *station) cancel(it *Item) {

@@ -40,8 +40,8 @@
 //
 // # Devices
 //
-// Executors that share a device are arbitrated, so that a batch which is not due
-// starts only while nobody else needs the device (device.go). Policy tc requests a device by an
+// Executors that share a device are arbitrated, so that a batch which is not due starts only
+// while no other executor needs the device (device.go). Policy tc requests a device by an
 // action and receives the answer as an event.
 //
 // # Failures

@@ -44,9 +44,8 @@ type Introduction struct {
 	Holder                 any
 }
 
-// Register makes an executor known, in place of one of the same name, and puts it to
-// work where the current generation of its service wants it. One that does not fit
-// its module gets no work.
+// Register adds an executor, in place of one of the same name, and puts it to work where the
+// current generation of its service has it. One that does not fit its module gets no work.
 func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
 	e := d.register(i)
 	if fits {
@@ -71,7 +70,7 @@ func (d *Dispatcher) register(i Introduction) *Executor {
 	return e
 }
 
-// Activate puts an executor to work where the current generation wants it.
+// Activate puts an executor to work where the current generation has it.
 func (d *Dispatcher) Activate(e *Executor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

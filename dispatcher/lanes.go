@@ -188,7 +188,7 @@ func (s *station) returned(b *Batch, r Report) dispatch.Time {
 	}
 	learn := r.Compute
 	if r.Failed > 0 || r.Away || now-b.At-r.Compute-r.Waited > outage {
-		learn = 0 // computed twice, or not, or somebody was stopped meanwhile
+		learn = 0 // computed twice, or not, or a process was stopped meanwhile
 	}
 	b.accountEnd(b.group, now, learn)
 	if b.Executor.caller {

@@ -120,9 +120,9 @@ func TestTheNextBatchIsThereWhenOneEnds(t *testing.T) {
 	})
 }
 
-// TestNobodyIsOvertakenByABatchAhead: where others use the device, no batch is
+// TestABatchAheadOvertakesNoOther: where others use the device, no batch is
 // handed over before its turn.
-func TestNobodyIsOvertakenByABatchAhead(t *testing.T) {
+func TestABatchAheadOvertakesNoOther(t *testing.T) {
 	stagingRig(t, func(t *testing.T, r *rig, _ *staging) {
 		r.start(task("e1"), Observer{})
 		r.accept()

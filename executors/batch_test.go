@@ -77,7 +77,7 @@ func TestAnEngineThatHangsIsReplaced(t *testing.T) {
 	}
 }
 
-// TestWithoutAProfileNothingIsGivenUp holds that nobody is judged by what is not known.
+// TestWithoutAProfileNothingIsGivenUp: unknown durations drop no request.
 func TestWithoutAProfileNothingIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.engine.run = func(context.Context, [][]wire.Tensor) error { time.Sleep(time.Hour); return nil }

@@ -21,7 +21,7 @@ func TestUseOfTwoReadings(t *testing.T) {
 			executors.ProcessorReading{At: at.Add(10 * time.Second), Cores: 2, All: 115 * time.Second, Own: 45 * time.Second},
 			executors.ProcessorUse{Elapsed: 10 * time.Second, Cores: 2, Own: 0.5, Others: 1}, "others used 1.0 of 2 cores meanwhile",
 		},
-		"nobody else": {
+		"no other process": {
 			executors.ProcessorReading{At: at.Add(10 * time.Second), Cores: 2, All: 110 * time.Second, Own: 50 * time.Second},
 			executors.ProcessorUse{Elapsed: 10 * time.Second, Cores: 2, Own: 1}, "others used 0.0 of 2 cores meanwhile",
 		},

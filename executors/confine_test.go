@@ -29,12 +29,12 @@ func TestConfinement(t *testing.T) {
 		"the folder":          {pipelines.Module{Model: models}, ""},
 		"nothing to read":     {pipelines.Module{Function: "crop"}, ""},
 		"elsewhere":           {pipelines.Module{Model: key}, "--allow-folder " + secrets},
-		"above":               {pipelines.Module{Model: filepath.Join(models, "..", "secrets", "key")}, "wants to read"},
-		"a folder's namesake": {pipelines.Module{Model: models + "2"}, "wants to read"},
-		"by a link":           {pipelines.Module{Model: filepath.Join(models, "link", "key")}, "wants to read"},
-		"by a link to be":     {pipelines.Module{Model: filepath.Join(models, "link", "new")}, "wants to read"},
+		"above":               {pipelines.Module{Model: filepath.Join(models, "..", "secrets", "key")}, "needs to read"},
+		"a folder's namesake": {pipelines.Module{Model: models + "2"}, "needs to read"},
+		"by a link":           {pipelines.Module{Model: filepath.Join(models, "link", "key")}, "needs to read"},
+		"by a link to be":     {pipelines.Module{Model: filepath.Join(models, "link", "new")}, "needs to read"},
 		"by its digest":       {pipelines.Module{Model: key, Content: []pipelines.File{{Path: key, Digest: "sha256:00"}}}, ""},
-		"one file of two":     {pipelines.Module{Command: []string{"triton"}, Files: []string{filepath.Join(models, "a"), key}}, "wants to read"},
+		"one file of two":     {pipelines.Module{Command: []string{"triton"}, Files: []string{filepath.Join(models, "a"), key}}, "needs to read"},
 		"a parameter":         {pipelines.Module{Function: "ctc_text", Parameters: map[string]any{"dictionary_file": key}}, "--allow-folder " + secrets},
 		"an allowed one":      {pipelines.Module{Function: "ctc_text", Parameters: map[string]any{"dictionary_file": filepath.Join(models, "a.txt"), "note": key}}, ""},
 		"a command":           {pipelines.Module{Command: []string{"triton", "--verbose"}}, ""},
@@ -43,7 +43,7 @@ func TestConfinement(t *testing.T) {
 		"a server":            {pipelines.Module{Model: "grpc://127.0.0.1:9000/m"}, ""},
 		"a server's port":     {pipelines.Module{Model: "grpc://127.0.0.1:9001/m"}, "--allow-address 127.0.0.1:9001"},
 		"a host of any port":  {pipelines.Module{Model: "https://models.example:1/m"}, ""},
-		"a host that ends so": {pipelines.Module{Model: "https://evil.models.example/m"}, "wants to call"},
+		"a host that ends so": {pipelines.Module{Model: "https://evil.models.example/m"}, "needs to call"},
 	} {
 		one.module.Name = "m"
 		err := c.Check(one.module)
@@ -56,7 +56,7 @@ func TestConfinement(t *testing.T) {
 	}
 	h := &Host{Confine: c}
 	_, _, err := h.place(context.Background(), pipelines.Module{Name: "m", Model: key})
-	assert.ErrorContains(t, err, "wants to read", "nothing is placed, measured or loaded before")
+	assert.ErrorContains(t, err, "needs to read", "nothing is placed, measured or loaded before")
 	_, err = h.EngineFor(pipelines.Module{Name: "m", Model: key})
-	assert.ErrorContains(t, err, "wants to read", "its digest is not revealed")
+	assert.ErrorContains(t, err, "needs to read", "its digest is not revealed")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// Constants fill the inputs of a module that its declaration fixes, so that
-// nobody sends them. A nil *Constants fills nothing.
+// Constants fill the inputs of a module that its declaration fixes, so that they are not sent.
+// A nil *Constants fills nothing.
 type Constants struct {
 	fed   pipelines.Signature // what is left to send
 	fixed []*wire.Tensor      // by input of the model; nil where it is sent

@@ -56,8 +56,8 @@ type Instance interface {
 	Close() error
 }
 
-// Placer is an Instance that can leave its outputs where its caller wants them,
-// such as in memory that another process sees.
+// Placer is an Instance that can write its outputs where its caller needs them, such as into
+// memory shared with another process.
 type Placer interface {
 	// RunPlaced is Run for a caller who puts the inputs at the same places for
 	// every batch of the same shapes, and leaves them there until the next

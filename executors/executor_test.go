@@ -257,7 +257,7 @@ func TestAnEngineThatEndsWhileIdleIsLoadedAgain(t *testing.T) {
 		begin := time.Now()
 		r.engine.deaths <- errors.New("killed")
 		synctest.Wait()
-		r.send(vector(2)) // the gateway has not heard of it
+		r.send(vector(2)) // before the gateway has received that
 		refused := r.result()
 		require.ErrorIs(t, refused.Err, wire.ErrUnavailable)
 		require.True(t, refused.Away)

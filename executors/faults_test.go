@@ -97,8 +97,8 @@ func (c *chaos) draw(n int) int {
 	return c.rng.IntN(n)
 }
 
-// engine crashes, panics and fails now and then, and so does every second of the loads
-// that follow the first ones, but fewer than an executor bears of one lane.
+// engine crashes, panics and fails now and then, and so does every second of the loads that
+// follow the first ones, but fewer than an executor tolerates of one lane.
 func (c *chaos) engine(name string, limit int) Engine {
 	e := newRig(c.t).engine
 	e.name = name
@@ -186,5 +186,5 @@ func faultRun(t *testing.T, rng *rand.Rand) {
 	require.Empty(t, c.watch.broken)
 	waited, err := c.host.devices["cpu/0"].Acquire(t.Context(), new(queueUser), time.Time{})
 	require.NoError(t, err)
-	require.False(t, waited, "nobody has it or waits for it")
+	require.False(t, waited, "it is neither held nor waited for")
 }

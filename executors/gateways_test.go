@@ -66,7 +66,7 @@ func TestAnExecutorServesAllGateways(t *testing.T) {
 			require.Equal(t, ida, a.result().ID)
 			require.Equal(t, idb, b.result().ID)
 		}
-		require.Equal(t, 1, most, "one batch at a time, whoever sent it")
+		require.Equal(t, 1, most, "one batch at a time, of all gateways")
 
 		r.host.Gateways.Set([]string{"a", "b", "c"}) // one joins
 		c := at("c")

@@ -35,7 +35,7 @@ type Host struct {
 	Engines []Engine
 
 	// Dial opens a stream to the gateway at the address. The stream ends when
-	// ctx ends, or at Close, whichever comes first; either wakes a Recv.
+	// ctx ends, or at Close, whichever comes first; either ends a Recv.
 	Dial func(ctx context.Context, address string) (attach.Stream, error)
 
 	// Loop opens such a stream to this host itself, over which instances of pools
@@ -203,8 +203,9 @@ func (h *Host) Status(name string) (Status, bool) {
 // Confinement is what declarations may have a host read, run and call. A list without
 // entries confines nothing.
 type Confinement struct {
-	// Folders are those from which models and files may be read by their paths. What comes
-	// by its digest has been applied by somebody who has it, and may come from anywhere.
+	// Folders are those from which models and files may be read by their paths. A file that is
+	// named by its digest was supplied when the declaration was applied, and may come from
+	// anywhere.
 	Folders []string
 
 	// Commands are the programs that modules may run, as declarations write them. One that
@@ -218,7 +219,7 @@ type Confinement struct {
 // Check reports why a module must not run on the host.
 func (c Confinement) Check(m pipelines.Module) error {
 	if len(m.Command) > 0 && len(c.Commands) > 0 && !slices.Contains(c.Commands, m.Command[0]) {
-		return fmt.Errorf("module %q wants to run %q, which this host does not allow; start its worker with --allow-command %s if it is to be trusted", m.Name, m.Command[0], m.Command[0])
+		return fmt.Errorf("module %q needs to run %q, which this host does not allow; start its worker with --allow-command %s if it is to be trusted", m.Name, m.Command[0], m.Command[0])
 	}
 	if pipelines.IsRemote(m.Model) || pipelines.IsFetched(m.Model) {
 		return c.checkAddress(m)
@@ -226,14 +227,14 @@ func (c Confinement) Check(m pipelines.Module) error {
 	if len(c.Folders) == 0 {
 		return nil
 	}
-	for _, path := range m.Libraries { // code, whoever has applied it
+	for _, path := range m.Libraries { // code, even if pinned by its digest
 		if !within(path, c.Folders) {
-			return fmt.Errorf("module %q wants to load the library %q, which is in no folder that this host allows; start its worker with --allow-folder %s if it is to be trusted", m.Name, path, filepath.Dir(path))
+			return fmt.Errorf("module %q needs to load the library %q, which is in no folder that this host allows; start its worker with --allow-folder %s if it is to be trusted", m.Name, path, filepath.Dir(path))
 		}
 	}
 	for _, path := range slices.Concat([]string{m.Model}, m.Files, m.ParameterFiles()) {
 		if path != "" && !byDigest(m, path) && !within(path, c.Folders) {
-			return fmt.Errorf("module %q wants to read %q, which is in no folder that this host allows; start its worker with --allow-folder %s if it is to be trusted", m.Name, path, filepath.Dir(path))
+			return fmt.Errorf("module %q needs to read %q, which is in no folder that this host allows; start its worker with --allow-folder %s if it is to be trusted", m.Name, path, filepath.Dir(path))
 		}
 	}
 	return nil
@@ -244,7 +245,7 @@ func (c Confinement) checkAddress(m pipelines.Module) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("module %q wants to call %s, which this host does not allow; start its worker with --allow-address %s if it is to be trusted", m.Name, to, to)
+	return fmt.Errorf("module %q needs to call %s, which this host does not allow; start its worker with --allow-address %s if it is to be trusted", m.Name, to, to)
 }
 
 func byDigest(m pipelines.Module, path string) bool {

@@ -20,7 +20,7 @@ type lane struct {
 	memory    int64              // of them, in bytes
 	stop      context.CancelFunc // of the context that they were loaded with
 
-	// Used by who has the device.
+	// Used by the holder of the device.
 	lost    *wire.Error             // the engine is gone; nil again once it is loaded again
 	crashes int                     // since the last batch that was computed
 	took    []Durations             // by resident
@@ -57,7 +57,7 @@ func (p *lanes) setDepth(depth int) {
 }
 
 // acquire waits for room in a lane. It returns nil when the engines of all are being
-// loaded again, so that the sender of the batch hears of it at once.
+// loaded again, so that the sender of the batch receives that at once.
 func (p *lanes) acquire() *lane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,8 +92,8 @@ func (p *lanes) release(c *lane) {
 	p.changed.Broadcast()
 }
 
-// beginReload notes that the engine of a lane that was taken is being loaded again. It is
-// false where somebody else does so already.
+// beginReload notes that the engine of a lane that was taken is being loaded again. It is false
+// where another goroutine does so already.
 func (p *lanes) beginReload(c *lane) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +106,7 @@ func (p *lanes) beginReload(c *lane) bool {
 	return true
 }
 
-// seize is acquire and beginReload of a certain lane, unless somebody else has loaded it again
-// and so ended the life of what was loaded before.
+// seize is acquire and beginReload of a certain lane, unless it was reloaded meanwhile.
 func (p *lanes) seize(life context.Context, c *lane) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +151,7 @@ func (p *lanes) awaitLoaded() {
 	}
 }
 
-// close wakes all who wait, because the executor ends.
+// close wakes all waiters, because the executor ends.
 func (p *lanes) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -181,8 +180,7 @@ func (e *executor) ahead() bool {
 func (e *executor) together() bool { return len(e.loadedTogether(0)) == len(e.residents) }
 
 // stage gives the good requests to the engine, which computes them once it is done
-// with what it has. Nobody else uses the device, so their turn cannot come to
-// somebody else.
+// with what it has. No other executor uses the device, so the turn stays with this one.
 func (e *executor) stage(c *lane, w *work) {
 	if len(w.good) < len(w.items) || w.apart || e.task.concurrency() > 1 || !e.device.Alone() {
 		return

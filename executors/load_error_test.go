@@ -26,6 +26,6 @@ func TestWhatFailsToLoadReturnsALoadError(t *testing.T) {
 	assert.True(t, gone.Again(1))
 	assert.False(t, gone.Again(2), "it ends again")
 	gone.Took = time.Minute
-	assert.False(t, gone.Again(1), "nobody waits that long twice")
+	assert.False(t, gone.Again(1), "such a wait is not repeated")
 	assert.False(t, (&LoadError{Err: errors.New("no such file")}).Again(1))
 }

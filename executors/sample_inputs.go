@@ -191,7 +191,7 @@ const (
 	plainSizes = 2                    // so many that took no longer at first show that no size does
 	longer     = 2                    // times as long as the second run takes the first where it prepares
 	slack      = 5 * time.Millisecond // and beyond that
-	between    = 30 * time.Second     // for the sizes that nobody names, all together
+	between    = 30 * time.Second     // for the sizes that are not declared, all together
 )
 
 // WarmItem is a request of zeros, or of empty texts. What a pipeline sends fills open dimensions; ok is

@@ -23,7 +23,7 @@ type session struct {
 	stream   attach.Stream
 	stop     func() // gives up everything that still runs
 
-	turn    chan struct{} // holds one token: who has it receives
+	turn    chan struct{} // holds one token, whose holder receives
 	sending sync.Mutex
 
 	mu       sync.Mutex
@@ -102,7 +102,7 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	case crash == nil:
 		lanes.release(c)
 		return s.message(&reply.message, "a result")
-	case !lanes.beginReload(c): // whoever had the batch before loads it
+	case !lanes.beginReload(c): // the batch before reloads it
 		lanes.release(c)
 		return s.answerReloading(&reply.result)
 	}
@@ -110,7 +110,7 @@ func (s *session) answer(ctx, run context.Context, batch *attach.Batch) error {
 	lanes.awaitAlone(c)
 	err = errors.Join(err, s.reload(ctx, run, c, crash))
 	gone := c.instances == nil
-	lanes.endReload(c) // first: a batch may come as soon as the gateway hears
+	lanes.endReload(c) // first: a batch may come as soon as the gateway has the result
 	if err != nil || gone {
 		return err
 	}
@@ -222,7 +222,7 @@ func (s *session) finish(end ending) {
 	}
 }
 
-// closeStream closes the stream, which also wakes whoever receives.
+// closeStream closes the stream, which also ends a Recv.
 func (s *session) closeStream() {
 	s.closing.Do(func() { _ = s.stream.Close() })
 }

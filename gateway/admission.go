@@ -279,7 +279,7 @@ func (s *Service) Admit(t *wire.Tenant, underWay int64, a *Admission) (paid bool
 		paid = true
 		underWay-- // of one that is about to leave
 	}
-	if !a.Soon { // too little time is not for want of room
+	if !a.Soon { // too little time is not a lack of room
 		s.of.mu.Lock()
 		defer s.of.mu.Unlock()
 		s.lost(t, a.Now)
@@ -338,7 +338,7 @@ func (s *Service) Enter(t *wire.Tenant, e *admission.Entry, paid bool) {
 	s.shares.Enter(name, weight, e, paid)
 }
 
-// Leave notes that a request is over; lost means that it was late, or given up for want of
+// Leave notes that a request is over; lost means that it was late, or given up for lack of
 // room.
 func (s *Service) Leave(t *wire.Tenant, e *admission.Entry, lost bool, now dispatch.Time) {
 	if !s.of.Any() {
@@ -384,13 +384,13 @@ func refusal(now dispatch.Time, it *Item, why dispatcher.Drop) *wire.Error {
 	case dispatcher.Full:
 		e.Code, e.Reason = wire.CodeOverloaded, "the queue is full; send fewer requests or scale the pipeline up"
 	case dispatcher.Lost:
-		e.Reason = "its executor was lost and there is no time left for another; the pipeline's status says why it was"
+		e.Reason = "its executor was lost and there is no time left for another; see the pipeline's status for the cause"
 	case dispatcher.NoExecutor:
 		e.Reason = "no executor is attached; look at the pipeline's status for why"
 	case dispatcher.CallsFull:
 		e.Code, e.Reason = wire.CodeOverloaded, "as many calls run as the provider allows, and the deadline can no longer be met; send fewer requests, or raise the provider's concurrency"
 	case dispatcher.LostTwice:
-		e.Reason = "two executors were lost while they held the request, which may be more than their engine bears; the pipeline's status says why they were"
+		e.Reason = "two executors were lost while they held the request, so it may be what crashes their engine; see the pipeline's status for the cause"
 	case dispatcher.Unserved:
 		e.Stage, e.Reason = "", "its application is not served any more; list what is with GET /v2/models"
 	case dispatcher.Refused:

@@ -153,7 +153,7 @@ func TestAClusterServes(t *testing.T) {
 	_, err = g.Infer(context.Background(), &wire.InferRequest{Pipeline: "vision", Inputs: vector(1, 2)})
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, wire.CodeInvalid, e.Code)
-	assert.Contains(t, e.Reason, "ask for one of its pipelines: a, c, b")
+	assert.Contains(t, e.Reason, "send requests to one of its pipelines: a, c, b")
 	for _, g := range f.gateways {
 		require.NoError(t, g.Remove(context.Background(), "vision", placement.Age{}))
 		assert.Empty(t, g.Services())

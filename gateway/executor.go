@@ -101,8 +101,8 @@ func (e *executor) send(m *attach.Message) {
 	}
 }
 
-// receive handles what comes until the stream ends, and returns why. What comes from the
-// same process is handled by whoever sends it.
+// receive handles what comes until the stream ends, and returns why. What comes from the same
+// process is handled on the sender's goroutine.
 func (e *executor) receive() error {
 	attach.Direct(e.stream, e.handle)
 	for {
@@ -309,13 +309,12 @@ func (g *Gateway) handshake(s attach.Stream) (*executor, error) {
 		return nil, fmt.Errorf("gateway: waiting for an executor's Hello: %w", err)
 	}
 	if m.Hello == nil || m.Hello.Executor == "" {
-		return nil, errors.New("gateway: an executor must say Hello with its name before anything else")
+		return nil, errors.New("gateway: an executor must send Hello with its name before anything else")
 	}
 	return &executor{gateway: g, hello: *m.Hello, stream: s, gone: make(chan struct{})}, nil
 }
 
-// register makes the executor known and puts it to work where a deployment
-// wants it already.
+// register adds the executor and puts it to work where a deployment has it already.
 func (g *Gateway) register(e *executor) error {
 	g.mu.Lock()
 	if g.closed {
@@ -400,7 +399,7 @@ func (g *Gateway) unregister(e *executor) {
 	g.announce()
 }
 
-// announce wakes those who wait for executors. Gateway.mu is held.
+// announce wakes the waiters for executors. Gateway.mu is held.
 func (g *Gateway) announce() {
 	close(g.changed)
 	g.changed = make(chan struct{})

@@ -360,7 +360,7 @@ func TestAnotherDispatcherTakesOver(t *testing.T) {
 	f.more(50, asked, askedToo)
 	first.kill()
 	f.more(20, asked, askedToo)
-	// It dies, and nobody decides until the next comes.
+	// It dies, and no dispatcher decides until the next comes.
 	second.kill()
 	time.Sleep(20 * time.Millisecond)
 	third := f.decide()
@@ -394,8 +394,8 @@ func TestTheOneThatIsLeftDecides(t *testing.T) {
 	f.settled(first)
 }
 
-// TestAnOwnerWithoutExecutors holds that another dispatcher decides when executors are cut
-// off from the owner alone, again and again, and that the owner stays when nobody has any.
+// TestAnOwnerWithoutExecutors: another dispatcher decides when executors are cut off from the
+// owner alone, again and again, and the owner stays when no dispatcher has any.
 func TestAnOwnerWithoutExecutors(t *testing.T) {
 	f := newFleet(t, 2, 2, chain(10*time.Second))
 	both := []*decider{f.decide(), f.decide()}

@@ -153,7 +153,7 @@ func (f *function) application(name string) (*application, *wire.Error) {
 	}
 	function := f.deployment.Function.Name
 	if name == "" {
-		return nil, wire.Errorf(wire.CodeInvalid, "", "function %q has several applications, each with an objective of its own; ask as one of %s", function, strings.Join(all, ", "))
+		return nil, wire.Errorf(wire.CodeInvalid, "", "function %q has several applications, each with an objective of its own; address one of %s", function, strings.Join(all, ", "))
 	}
 	return nil, wire.Errorf(wire.CodeNotFound, "", "function %q has no application %q; there is %s", function, name, strings.Join(all, ", "))
 }
@@ -227,7 +227,7 @@ func checkUndeclared(given []wire.NamedTensor) *wire.Error {
 	return nil
 }
 
-// answered gives the outputs that the caller wants.
+// answered returns the outputs that the caller requested.
 func (f *functionRequest) answered(q *wire.InferRequest) ([]wire.NamedTensor, *wire.Error) {
 	if len(q.Outputs) == 0 {
 		return f.answer, nil
@@ -403,4 +403,4 @@ func (f *function) count(group, requests int, out *serverless.Outcome) {
 	}
 }
 
-const stopping = "the gateway is stopping; ask another, or again when it is back"
+const stopping = "the gateway is stopping; send the request to another, or again when it is back"

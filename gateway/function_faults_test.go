@@ -183,7 +183,7 @@ func TestUnreachableProvider(t *testing.T) {
 	})
 }
 
-// noNetwork is a network in which nobody answers.
+// noNetwork is a network in which no host answers.
 type noNetwork struct{}
 
 func (noNetwork) RoundTrip(*http.Request) (*http.Response, error) {
@@ -337,7 +337,7 @@ func TestWrongRequests(t *testing.T) {
 		g := serveFunction(t, o, deploy(t, 1), host(t, provider.Options{}))
 		for want, q := range map[string]*wire.InferRequest{
 			`"nobody/x" is not served`:                   {Pipeline: "nobody/x"},
-			"ask as one of net/hasty, net/calm":          {Pipeline: "net"},
+			"address one of net/hasty, net/calm":         {Pipeline: "net"},
 			`has no application "idle"; there is net/ha`: {Pipeline: "net/idle"},
 			`input "x" is missing`:                       {Pipeline: "net/calm"},
 			"has shape [3] where [2]":                    {Pipeline: "net/calm", Inputs: []wire.NamedTensor{{Name: "x", Tensor: wire.FromFloat32([]float32{1, 2, 3}, 3)}}},

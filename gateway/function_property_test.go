@@ -168,7 +168,7 @@ func checkEnd(d functions.Deployment, a pipelines.Application, v visit, limit in
 	case err != nil && e == nil:
 		return fmt.Sprintf("an error without a type: %v", err)
 	case err != nil && e.Code == wire.CodeCanceled && (v.leaves == 0 || took < v.leaves):
-		return "cancelled, and nobody left"
+		return "cancelled, although no caller left"
 	case err != nil:
 		return ""
 	case r.Elapsed != took:

@@ -248,7 +248,7 @@ func (g *Gateway) noPipeline(name string) error {
 	for _, p := range m.Members {
 		names = append(names, p.Name)
 	}
-	return wire.Errorf(wire.CodeInvalid, "", "%q is a cluster; ask for one of its pipelines: %s", name, strings.Join(names, ", "))
+	return wire.Errorf(wire.CodeInvalid, "", "%q is a cluster; send requests to one of its pipelines: %s", name, strings.Join(names, ", "))
 }
 
 func notFound(name string) *wire.Error {

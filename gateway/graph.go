@@ -31,8 +31,8 @@ type Graph struct {
 	Nodes   []*Node // as in the generation
 	Outputs []Output
 
-	// Whole means that the one module takes what the request brings and gives what
-	// nobody here looks at, as that of a function does.
+	// Whole means that the one module takes what the request brings and its outputs are passed on
+	// unread, as those of a function are.
 	Whole bool
 
 	InFlight atomic.Int64

@@ -321,7 +321,7 @@ func madeSince(d *placement.Deployment, age placement.Age) bool {
 
 // ended waits for the requests of a pipeline that is not served any more.
 func (g *Gateway) ended(ctx context.Context, p *pipeline) error {
-	p.gone.Store(true) // who has found it and not entered finds that, or is waited for
+	p.gone.Store(true) // a request that has found it and not entered sees this, or is waited for
 	if err := g.until(ctx, func() bool { return p.accepted.Load() == 0 }); err != nil {
 		return fmt.Errorf("gateway: requests of pipeline %q are still under way: %w", p.name, err)
 	}

@@ -38,7 +38,7 @@ import (
 // caller sends a request over a protocol, and reports what became of it.
 type caller func(context.Context, *wire.InferRequest) became
 
-// became is what a caller hears of a request.
+// became is the outcome of a request for its caller.
 type became int
 
 const (
@@ -145,7 +145,7 @@ func overGRPC(ctx context.Context, t *testing.T, g *gateway.Gateway, held *gatew
 
 // sent is what became of a request.
 type sent struct {
-	at, took time.Duration // since the first, and until its caller heard
+	at, took time.Duration // since the first, and until its caller had the outcome
 	became
 }
 

@@ -72,8 +72,8 @@ func TestOverloadKeepsGoodput(t *testing.T) {
 	}
 }
 
-// TestAdmitsNoMoreThanFitWhenAllComeAtOnce: nobody is admitted because those
-// before him have not reached a queue yet.
+// TestAdmitsNoMoreThanFitWhenAllComeAtOnce: no request is admitted because earlier ones have
+// not reached a queue yet.
 func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 	for range 50 {
 		bubble(t, Options{}, 200*ms, spec{kind: addOne, duration: 20 * ms}, func(g *Gateway, _ map[string]*worker) {
@@ -84,7 +84,7 @@ func TestAdmitsNoMoreThanFitWhenAllComeAtOnce(t *testing.T) {
 			group.Wait()
 			totals := g.Totals("p")
 			require.Equal(t, int64(10), totals[Completed], "20 ms each")
-			require.Equal(t, int64(50), totals[Completed]+totals[Refused], "nobody is admitted in vain")
+			require.Equal(t, int64(50), totals[Completed]+totals[Refused], "no admitted request is dropped")
 		})
 	}
 }

@@ -65,8 +65,8 @@ func (r *regionInstance) Run(_ context.Context, items [][]wire.Tensor) ([][]wire
 	return answers, nil
 }
 
-// TestGatewayOfPictures is the gateway of BenchmarkPictures, until nobody listens to it. With a path in
-// picturesEnv it writes a profile of its processor there.
+// TestGatewayOfPictures is the gateway of BenchmarkPictures, until its standard input ends. With a path
+// in picturesEnv it writes a profile of its processor there.
 func TestGatewayOfPictures(t *testing.T) {
 	path := os.Getenv(picturesEnv)
 	if path == "" {

@@ -29,7 +29,7 @@ const (
 	crowdedSLO      = 100 * time.Millisecond
 )
 
-// TestCrowdedGateway is that gateway, until nobody listens to it.
+// TestCrowdedGateway is that gateway, until its standard input ends.
 func TestCrowdedGateway(t *testing.T) {
 	if os.Getenv(crowdedEnv) == "" {
 		t.Skip("is started by BenchmarkGoodput")

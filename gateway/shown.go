@@ -12,7 +12,8 @@ import (
 	"github.com/harpagon/harpagon/wire/overlay"
 )
 
-// Of a stream that somebody looks at, its last frame is kept, where the pipeline's overlay block allows that.
+// The last frame of a stream with viewers is kept, where the pipeline's overlay block allows
+// that.
 const (
 	mostShown  = 8                      // streams of a pipeline that are looked at
 	shownFor   = 10 * time.Second       // after the last look
@@ -20,7 +21,7 @@ const (
 	mostKept   = 16 << 20               // bytes of a frame
 )
 
-// shown are the frames of a pipeline that are looked at. While nobody looks it costs a frame one load.
+// shown are the frames of a pipeline that have viewers. Without any it costs a frame one load.
 type shown struct {
 	looked atomic.Int32 // len(of)
 
@@ -30,7 +31,7 @@ type shown struct {
 
 type shownStream struct {
 	frame overlay.Frame
-	over  *time.Timer // nobody has looked for long
+	over  *time.Timer // the viewers are gone
 }
 
 // streamID is how others name a stream of a caller's.
@@ -39,9 +40,9 @@ func streamID(name string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// LastFrame is the last frame of a stream, by the ID of its line, that was answered at this gateway since
-// somebody began to look; the zero Frame while there is none. It is kept as long as it is read every ten seconds.
-// Not ok where the pipeline doesn't allow that, or others are looked at.
+// LastFrame is the last frame of a stream, by the ID of its line, that was answered at this gateway since its
+// first viewer came; the zero Frame while there is none. It is kept as long as it is read every ten seconds. Not
+// ok where the pipeline doesn't allow that, or other streams have the viewers.
 func (g *Gateway) LastFrame(pipeline, stream string) (overlay.Frame, bool) {
 	p := g.pipeline(pipeline)
 	if p == nil || !p.current.Load().Deployment.Pipeline.Overlay.Console {
@@ -75,7 +76,7 @@ func (s *shown) forget(stream string, of *shownStream) {
 	s.looked.Store(int32(len(s.of)))
 }
 
-// keep keeps what is drawn of a frame, where somebody looks at its stream.
+// keep keeps what is drawn of a frame whose stream has viewers.
 func (s *shown) keep(o pipelines.Overlay, name string, now time.Time, q *wire.InferRequest, answer *wire.InferResponse) {
 	if s.looked.Load() == 0 || !o.Console {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// The last frame of a stream is kept while somebody looks and the declaration allows it: of so many streams,
+// The last frame of a stream is kept while it has viewers and the declaration allows it: of so many streams,
 // of that stream alone, and in memory of its own.
 func TestTheLastFrameOfAStream(t *testing.T) {
 	for _, allowed := range []bool{true, false} {

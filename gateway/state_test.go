@@ -139,7 +139,7 @@ func askFrame(t *testing.T, g *Gateway, n float32, f wire.Frame) (y []float32, f
 	return floats(r.Outputs[0].Tensor), r.Fresh
 }
 
-// State begins with a stream, ends with it, and is nobody else's.
+// State begins with a stream, ends with it, and reaches no other.
 func TestStateBeginsAndEndsWithAStream(t *testing.T) {
 	filmedBy(t, keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3}), spec{kind: chained, duration: ms}, func(g *Gateway, _ map[string]*worker) {
 		h := float32(0)
@@ -190,7 +190,7 @@ func TestAStreamGoesOnUnderTheNameOfOneThatEnded(t *testing.T) {
 }
 
 // State goes to another gateway with the caller who requests it: sealed, for its own stream alone, and fresh where
-// it is nobody's.
+// it is of none.
 func TestStateGoesAlongWithItsCaller(t *testing.T) {
 	of := keeping(time.Second, pipelines.Stream{Rate: 20, Count: 3})
 	with := func(t *testing.T, g *Gateway, n float32, f wire.Frame, state []byte) (y []float32, fresh bool, left []byte) {

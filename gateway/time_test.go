@@ -133,7 +133,7 @@ func TestAnExecutorThatDoesNotAnswer(t *testing.T) {
 		_, e := ask(context.Background(), g)
 		require.Equal(t, wire.CodeDeadline, e.Code)
 		require.Equal(t, 50*ms+minPatience, e.Elapsed)
-		time.Sleep(2 * time.Hour) // the worker wakes up and is not heard any more
+		time.Sleep(2 * time.Hour) // the worker resumes and is ignored
 	})
 }
 

@@ -237,8 +237,8 @@ func TestDegradesBeforeItDropsAndComesBack(t *testing.T) {
 	})
 }
 
-// A step that nobody could see coming is felt until the variant is there; then nothing is
-// lost, where without variants most of the rest would be.
+// An unpredictable step costs requests until the variant is there; then nothing is lost, where
+// without variants most of the rest would be.
 func TestAStepIsFeltUntilTheVariantServes(t *testing.T) {
 	lost := map[bool][2]int64{}
 	for _, variants := range []bool{false, true} {

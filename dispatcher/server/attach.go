@@ -36,7 +36,7 @@ func (s *Server) Attach(stream attach.Stream) error {
 	case err != nil:
 		return fmt.Errorf("dispatcher: waiting for an executor's Hello: %w", err)
 	case m.Hello == nil || m.Hello.Executor == "":
-		return errors.New("dispatcher: an executor must say Hello with its name before anything else")
+		return errors.New("dispatcher: an executor must send Hello with its name before anything else")
 	}
 	h := m.Hello
 	c := &control{server: s, stream: stream, service: h.Pipeline, name: h.Executor}

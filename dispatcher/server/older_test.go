@@ -74,7 +74,7 @@ func TestAnOlderGenerationFollowsItsNewOwner(t *testing.T) {
 }
 
 // TestExecutorsOfOlderGenerationsServe what is left of them, whether they come before a
-// dispatcher hears of the generation or after, and only until that is forgotten.
+// dispatcher receives the generation or after, and only until that is removed.
 func TestExecutorsOfOlderGenerationsServe(t *testing.T) {
 	began := time.Now()
 	d := dispatcher.New(dispatcher.Options{Now: func() dispatch.Time { return 1 + time.Since(began) }, Record: -1})

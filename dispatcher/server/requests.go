@@ -232,7 +232,7 @@ func (p *peer) finish(r *peerRequest, how admission.End) {
 	p.server.dispatcher.Leave(&r.Request, p.now, how)
 }
 
-// release keeps the memory of a request that is over for another, and reports whether nobody
+// release keeps the memory of a request that is over for another, and reports whether nothing
 // else holds any of it.
 func (p *peer) release(r *peerRequest) bool {
 	switch {

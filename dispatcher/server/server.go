@@ -55,7 +55,7 @@ type Server struct {
 	settled     time.Time                 // until when they do
 }
 
-// generationKey names a generation, by whoever it comes.
+// generationKey names a generation, whichever gateway sent it.
 type generationKey struct {
 	service string
 	placement.Age
@@ -109,9 +109,9 @@ func New(d *dispatcher.Dispatcher, o Options) *Server {
 	}
 }
 
-// Own reports that this dispatcher decides for a service from now on; "" is every service
-// that nobody owns by a higher epoch. The epoch must be higher than that of any owner
-// before: gateways and executors obey the highest. A lower one than its own changes nothing.
+// Own reports that this dispatcher decides for a service from now on; "" is every service that
+// has no owner by a higher epoch. The epoch must be higher than that of any owner before:
+// gateways and executors obey the highest. A lower one than its own changes nothing.
 func (s *Server) Own(service string, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -410,9 +410,9 @@ func (p *peer) needs(executor string) bool {
 // attached there.
 const lackPause = 20 * time.Millisecond
 
-// lacks hears that a part of a batch does not come, because its gateway does not have
-// the executor or its requests have ended. Where nobody else has a part, the batch is
-// over: its items, if any are left, come again.
+// lacks handles a part of a batch that does not come, because its gateway does not have the
+// executor or its requests have ended. Where no other gateway has a part, the batch is over:
+// its items, if any are left, come again.
 func (s *Server) lacks(executor string, epoch, batch uint64, part int, withdrawn bool) {
 	d := s.dispatcher
 	e := d.Executor(executor)
@@ -434,7 +434,7 @@ func (s *Server) lacks(executor string, epoch, batch uint64, part int, withdrawn
 	}
 }
 
-// remove hears that a gateway serves a service no more, and stops serving it when no other
+// remove handles that a gateway serves a service no more, and stops serving it when no other
 // does.
 func (s *Server) remove(p *peer, service string) {
 	s.mu.Lock()

@@ -48,7 +48,7 @@ func TestPlacesBesideAnOlderDispatcher(t *testing.T) {
 		g := filmed(t, d, 2)
 		stream := func(name string) dispatcher.Stream { return dispatcher.Stream{Service: "p", Pipeline: "p", Name: name} }
 		d.OpenStream(g, stream("a"), to)
-		require.Empty(t, to.open, "nobody decides")
+		require.Empty(t, to.open, "no dispatcher decides")
 		first := own(t, d, h, 1)
 		for _, name := range []string{"b", "c", "d"} {
 			d.OpenStream(g, stream(name), to)

@@ -151,7 +151,7 @@ func TestCrashFailsTheBatchAndAllAfterIt(t *testing.T) {
 					assert.ErrorContains(t, err, want)
 				}
 				assert.True(t, ended(first))
-				_, again := in.Run(t.Context(), batch(5)) // who has loaded it is to load it again
+				_, again := in.Run(t.Context(), batch(5)) // its owner must load it again
 				require.ErrorIs(t, again, wire.ErrUnavailable)
 				if name != "unavailable" {
 					assert.Equal(t, err, again)
@@ -237,7 +237,7 @@ func TestFailuresToLoad(t *testing.T) {
 		change     func(*Options)
 		want       []string
 	}{
-		"panic":         {parameters: map[string]any{"load": "panic"}, want: []string{`loading module "detect"`, "exit status 2", "panic: cannot bear this model"}},
+		"panic":         {parameters: map[string]any{"load": "panic"}, want: []string{`loading module "detect"`, "exit status 2", "panic: cannot load this model"}},
 		"error":         {parameters: map[string]any{"load": "error"}, want: []string{"trial: this model is damaged; save it again"}},
 		"hang":          {parameters: map[string]any{"load": "hang"}, change: func(o *Options) { o.LoadTimeout = 200 * time.Millisecond }, want: []string{"did not answer within 200ms"}},
 		"engine":        {inner: "tpu", want: []string{`serves no engine "tpu"`}},
@@ -335,7 +335,7 @@ func TestChildrenEndWithTheirParent(t *testing.T) {
 	assert.Eventually(t, func() bool { return ended(child) || zombie(child) }, patience, 10*time.Millisecond)
 }
 
-// zombie is true for a process that has ended but that nobody has waited for.
+// zombie is true for a process that has ended but was not waited for.
 func zombie(pid int) bool {
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	_, state, found := strings.Cut(string(raw), ") ")

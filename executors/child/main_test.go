@@ -56,7 +56,7 @@ func (trial) Version() string { return "7" }
 func (trial) Load(_ context.Context, m executors.Model) (executors.Instance, error) {
 	switch m.Module.Parameters["load"] {
 	case "panic":
-		panic("cannot bear this model")
+		panic("cannot load this model")
 	case "error":
 		return nil, errors.New("trial: this model is damaged; save it again")
 	case "hang":

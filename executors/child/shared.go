@@ -38,7 +38,7 @@ func openShared(file *os.File, most int) (*shared, error) {
 	return &shared{all: all}, nil
 }
 
-// close unmaps the memory once nobody looks at it; it may be called more than once.
+// close unmaps the memory once nothing uses it; it may be called more than once.
 func (s *shared) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -141,8 +141,8 @@ func (c *Cache) put(ctx context.Context, f pipelines.File, from interface{ Read(
 	return err
 }
 
-// has reports whether the file is there and sound. Each is read again once by every
-// process, for a disk forgets, and somebody may have written to it.
+// has reports whether the file is there and sound. Each is checked once by every process, since
+// disks fail and other programs may have written to it.
 func (c *Cache) has(f pipelines.File) bool {
 	path := c.folder().blob(f.Digest)
 	info, err := os.Stat(path)

@@ -14,6 +14,6 @@
 //
 //	GET /sha256/<64 hexadecimal digits>
 //
-// which any static file server answers. Handler serves a folder so, and takes PUT
-// to the same path from whoever applies.
+// which any static file server answers. Handler serves a folder so, and takes PUT to the same
+// path from `harpagon apply`.
 package content

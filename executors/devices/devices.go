@@ -57,7 +57,7 @@ type GPU struct {
 	UUID   string
 	Name   string // "NVIDIA A100-SXM4-40GB"
 	Memory int64  // bytes
-	Used   int64  // bytes that anybody uses
+	Used   int64  // bytes in use by all processes
 
 	Utilisation float64 // part of the last moments in which it computed, 0 to 1; or Unknown
 	Temperature int     // degrees Celsius; or Unknown
@@ -92,9 +92,9 @@ func Visible(device string) string {
 }
 
 // Local returns the devices of this machine, the cores first. Their names are
-// "cpu/0", "cpu/1", ... and "gpu/<UUID>". Of a GPU's memory the part is offered
-// that nobody uses already; a divided GPU is left out, its parts are offered.
-// When the GPUs cannot be listed, the cores are returned with the error.
+// "cpu/0", "cpu/1", ... and "gpu/<UUID>". Of a GPU's memory the part is offered that is not in
+// use; a divided GPU is left out, its parts are offered. When the GPUs cannot be listed, the
+// cores are returned with the error.
 func Local(c Config) ([]placement.Device, error) {
 	cores := c.Cores
 	if cores == 0 {

@@ -80,7 +80,7 @@ func (c *commands) run(ctx context.Context, command []string, name string) error
 	cmd.SysProcAttr = boundGroup()
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for whoever has left the group and holds its output
+	cmd.WaitDelay = time.Second // for processes that have left the group and hold its output
 	err := cmd.Run()
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what the command has left behind

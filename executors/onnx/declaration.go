@@ -352,7 +352,7 @@ func ExternalData(path string) ([]string, error) {
 		return nil, err
 	}
 	if info.Size() > maxFile {
-		return nil, nil // a model of that size holds its tensors itself, or nobody can read it
+		return nil, nil // a model of that size holds its tensors itself, or is unreadable
 	}
 	raw, err := osutil.ReadFile(path, maxFile)
 	if err != nil {

@@ -2,8 +2,8 @@ package onnx
 
 import "slices"
 
-// known lists the attributes of each operator that are understood. Every other
-// attribute would change the result in a way that nobody here has checked.
+// known lists the attributes of each operator that are understood. Every other attribute may
+// change the result and is refused.
 var known = map[string][]string{
 	"Conv":     {"kernel_shape", "strides", "pads", "dilations", "group", "auto_pad"},
 	"MaxPool":  {"kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode", "storage_order"},

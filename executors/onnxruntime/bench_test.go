@@ -27,8 +27,8 @@ const recogniser = "HARPAGON_OCR_RECOGNISER"
 // the bare binding on the same model and batch. The three take turns, so that
 // what disturbs the machine disturbs all, and each of them loads the model
 // again several times, because where the weights come to lie in memory makes
-// more of a difference than what is measured here. Medians are reported. It
-// wants two idle cores.
+// more of a difference than what is measured here. Medians are reported. It needs two idle
+// cores.
 //
 //	go test ./executors/onnxruntime -run '^$' -bench Overhead -benchtime 200x
 func BenchmarkOverhead(b *testing.B) {

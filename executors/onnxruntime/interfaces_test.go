@@ -158,7 +158,7 @@ func TestConstantInputs(t *testing.T) {
 			model.Graph.Inputs[1] = onnx.Declare("sr", onnx.Int64, dims...)
 			model.Graph.Outputs = model.Graph.Outputs[:1]
 			both(t, moduleOf(t, model, audio, sr), 4, func(t *testing.T, in executors.Instance) {
-				require.Len(t, in.Signature().Inputs, 1, "nobody sends the constant")
+				require.Len(t, in.Signature().Inputs, 1, "the constant is not sent")
 				items, raw := batchOf(rand.New(rand.NewPCG(1, 1)), 4, 3)
 				got, err := in.Run(t.Context(), items)
 				require.NoError(t, err)

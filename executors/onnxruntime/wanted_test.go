@@ -13,9 +13,9 @@ import (
 	"github.com/harpagon/harpagon/wire"
 )
 
-// TestWhatNobodyUsesIsNotComputed has an output that cannot be computed, and one that is no
+// TestUnusedOutputsAreNotComputed has an output that cannot be computed, and one that is no
 // tensor, beside the one that is wanted.
-func TestWhatNobodyUsesIsNotComputed(t *testing.T) {
+func TestUnusedOutputsAreNotComputed(t *testing.T) {
 	needs(t)
 	list := &onnx.ValueInfo{Name: "list", Type: &onnx.Type{Sequence: &onnx.WrappedType{Element: &onnx.Type{Tensor: &onnx.TensorType{Element: onnx.Float}}}}}
 	net := netOf(

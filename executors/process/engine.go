@@ -121,7 +121,7 @@ func (in *instance) Close() error {
 	return nil
 }
 
-// Keep is Close of an instance that whoever loads the same model next on its device is to have.
+// Keep is Close of an instance that the next load of the same model on its device reuses.
 func (in *instance) Keep() { in.kept.keep(in) }
 
 // AwaitEnd returns when the command has ended by itself.
@@ -147,7 +147,7 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 	}
 	answers, err := s.model.Run(ctx, items)
 	if err != nil && ctx.Err() != nil {
-		// It may hang, and would not hear that it is to end.
+		// It may hang, and would ignore a request to end.
 		s.Kill(fmt.Errorf("it was killed because its caller stopped waiting: %w", context.Cause(ctx)))
 		<-s.Ended()
 		code := wire.CodeUnavailable

@@ -11,11 +11,12 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// keepTime is for whoever plans with what was measured to load the same model: a search takes seconds.
+// keepTime covers planning with the measurement until the same model is loaded: a search takes
+// seconds.
 const keepTime = time.Minute
 
 // kept are instances that were loaded for measuring, until they are loaded to serve, what they take of their device is
-// needed, or nobody has come.
+// needed, or keepTime is over.
 type kept struct {
 	mu  sync.Mutex
 	all []*keptInstance

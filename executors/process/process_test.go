@@ -125,7 +125,7 @@ func TestACommandThatEndsReportsHow(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, in.AwaitEnd(over), "it lives")
-	for range 2 { // it is for who has loaded it to load it again
+	for range 2 { // its owner must load it again
 		_, err := in.Run(t.Context(), rows(-1))
 		require.ErrorIs(t, err, wire.ErrUnavailable)
 		require.ErrorContains(t, err, "exit status 7, saying: fatal: the GPU has gone")
@@ -316,8 +316,8 @@ func TestNothingLeaks(t *testing.T) {
 	require.LessOrEqual(t, open, files+3)
 }
 
-// TestWhatWasMeasuredServes holds what becomes of an instance that is kept: whoever loads the same model on its device has
-// it, nobody else, and it goes where another cannot be loaded beside it.
+// TestWhatWasMeasuredServes: an instance that is kept is reused by a load of the same model on its device only, and is
+// closed where another cannot be loaded beside it.
 func TestWhatWasMeasuredServes(t *testing.T) {
 	e := New(Options{Output: new(printed)})
 	m := model("http", 1, 2, 4)

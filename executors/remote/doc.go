@@ -33,12 +33,12 @@
 // # Failures
 //
 // A request is sent again, after a short wait, where it cannot have been
-// computed: when nobody answers, or the server answers that it is unavailable.
-// When a connection ends before the answer, the request may have been computed; the batch then
-// fails with code "unavailable" and the gateway repeats it, once. A server that does not answer
-// within the timeout is "unavailable", too. What a server refuses has the code that it gives.
-// An answer that cannot be read, or that has other names, datatypes or shapes than the
-// metadata, has code "internal".
+// computed: when no server answers, or it answers that it is unavailable. When a connection
+// ends before the answer, the request may have been computed; the batch then fails with code
+// "unavailable" and the gateway repeats it, once. A server that does not answer within the
+// timeout is "unavailable", too. What a server refuses has the code that it gives. An answer
+// that cannot be read, or that has other names, datatypes or shapes than the metadata, has code
+// "internal".
 //
 // The server's errors about a batch of several requests make the executor try
 // each by itself, as with every engine.

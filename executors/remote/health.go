@@ -63,8 +63,7 @@ func (in *Instance) wait(ctx context.Context) error {
 	}
 }
 
-// refused is true for an error that waiting does not mend, such as a missing
-// token.
+// refused is true for an error that waiting does not resolve, such as a missing token.
 func refused(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 
 // watchHealth checks readiness until ctx ends.

@@ -36,14 +36,14 @@
 // A Provisioner creates, resizes and deletes a provider's functions before
 // traffic moves to them and after it has left.
 //
-// Hook is one over HTTP, for any cloud in front of which somebody puts a few lines that
-// translate; examples/functions answers it on this machine, and its host is a Provisioner
-// itself, for programs that have it inside. Ensure brings a provider to what is wanted, by any
-// of them. It may be repeated: what is there already is left alone.
+// Hook is one over HTTP, for any cloud that has a small adapter in front; examples/functions
+// answers it on this machine, and its host is a Provisioner itself, for programs that embed it.
+// Ensure brings a provider to what is wanted, by any of them. It may be repeated: what is there
+// already is left alone.
 //
 // # The hook
 //
-//	GET    URL?function=NAME   what there is of the function: {"functions": [Function, ...]}
+//	GET    URL?function=NAME   the function's instances: {"functions": [Function, ...]}
 //	PUT    URL/NAME            create or resize it, with a Function as the body
 //	DELETE URL/NAME            delete it; one that is not there is deleted
 //

@@ -212,7 +212,7 @@ func TestBatchOfOneIsItsCallersFault(t *testing.T) {
 	assert.ErrorContains(t, out.Err, "wrong size")
 }
 
-// TestThrottledCallsAreSentAgain and in vain when they could only be late.
+// TestThrottledCallsAreSentAgain unless they could only be late.
 func TestThrottledCallsAreSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		status  int

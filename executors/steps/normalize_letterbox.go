@@ -43,11 +43,11 @@ func prepareNormalize(p *Parameters) (Step, error) {
 }
 
 // normal states how the three channels of a picture become a network's input:
-// (pixel·gain - mean) / deviation, in the order that the network wants.
+// (pixel·gain - mean) / deviation, in the network's order.
 type normal struct {
 	pixels
 	mean, deviation [3]float32 // by channel of the network
-	reversed        bool       // the network wants blue, green, red
+	reversed        bool       // the network takes blue, green, red
 }
 
 // readNormal reads the parameters datatype, gain, mean, deviation and order.

@@ -27,7 +27,7 @@ func NewParameters(given map[string]any) *Parameters {
 }
 
 // Err is everything that was wrong: parameters of the wrong type or out of
-// range, missing ones, and those that nobody has read.
+// range, missing ones, and unknown ones.
 func (p *Parameters) Err() error {
 	all := slices.Clone(p.errors)
 	for _, name := range slices.Sorted(maps.Keys(p.given)) {

@@ -8,9 +8,9 @@
 //
 // Pages are rendered here with html/template and work without a script: then they
 // reload every few seconds. With one, the main part is replaced by what live sends.
-// However many people look at a page, it is rendered once for all of them, and not
-// at all while nobody looks. The latest minutes of every service are kept (source.go)
-// so that a page that is opened shows where things come from.
+// A page is rendered once for all of its viewers, and not at all without any. The latest
+// minutes of every service are kept (source.go) so that a page that is opened shows where
+// things come from.
 //
 // What is planned comes from Temporal, what is measured from this gateway; while Temporal is
 // unreachable a page shows that, and the last state it read.

@@ -27,7 +27,7 @@ type live struct {
 	feeds   map[string]*feed // by path
 }
 
-// feed is a page that somebody looks at.
+// feed is a page with viewers.
 type feed struct {
 	viewers map[chan []byte]bool
 	quit    context.CancelFunc
@@ -65,7 +65,7 @@ func (l *live) leave(path string, f *feed, c chan []byte) {
 	}
 }
 
-// follow renders a page until nobody looks at it.
+// follow renders a page until it has no viewer.
 func (l *live) follow(ctx context.Context, path string, f *feed) {
 	tick := time.NewTicker(updateEvery)
 	defer tick.Stop()
@@ -97,6 +97,6 @@ func (l *live) send(f *feed, body []byte) {
 		case <-c:
 		default:
 		}
-		c <- body // there is room: nobody else sends
+		c <- body // there is room: this is the only sender
 	}
 }

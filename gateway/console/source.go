@@ -29,7 +29,7 @@ type Source struct {
 	// most; nil where the source has no streams.
 	Streams func(name string, most int) []admission.StreamLine
 
-	// Frame is the last frame of a stream of a pipeline, by the ID of its line, kept while somebody looks;
+	// Frame is the last frame of a stream of a pipeline, by the ID of its line, kept while it has viewers;
 	// the zero Frame where none has come since. Not ok where it may not be shown. Nil shows none.
 	Frame func(name, stream string) (overlay.Frame, bool)
 

@@ -26,7 +26,7 @@ type streamPage struct {
 	Why                  string // there is none
 }
 
-// shows reports whether frames of a service's streams may be seen: its owner allows it, and whoever looks
+// shows reports whether frames of a service's streams may be seen: its owner allows it, and the viewer
 // has shown credentials. A console without credentials is open to all programs of its machine, so it
 // shows no frames.
 func (c *Console) shows(service string) bool {
@@ -114,7 +114,7 @@ func (c *Console) picture(w http.ResponseWriter, r *http.Request) {
 	d := c.draw(service, id)
 	switch {
 	case d.at.IsZero():
-		http.Error(w, "no frame has come since somebody looks", http.StatusNotFound)
+		http.Error(w, "no frame has arrived since this page was opened", http.StatusNotFound)
 	case d.err != nil:
 		http.Error(w, "the frame cannot be drawn: "+d.err.Error(), http.StatusUnprocessableEntity)
 	default:

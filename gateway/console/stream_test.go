@@ -57,7 +57,7 @@ func (f *filmedConsole) options() Options {
 	return o
 }
 
-// The last frame of a stream is shown where its owner allows that and whoever looks has shown credentials,
+// The last frame of a stream is shown where its owner allows that and the viewer has shown credentials,
 // and otherwise the page shows why not.
 func TestTheLastFrameOfAStream(t *testing.T) {
 	came := overlay.Frame{At: time.Unix(1e9, 5e6), Tensors: map[string]wire.Tensor{"f": wire.Zeros(wire.Uint8, []int64{3, 20, 30})}}

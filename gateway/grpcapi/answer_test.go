@@ -235,8 +235,8 @@ func TestAForgottenAnswerIsNotHeld(t *testing.T) {
 	require.Zero(t, held.Now())
 }
 
-// TestAnswersAreNotCompressed holds that a caller cannot have answers in memory that
-// nobody counts.
+// TestAnswersAreNotCompressed: a caller cannot have answers put into memory that is not
+// counted.
 func TestAnswersAreNotCompressed(t *testing.T) {
 	held := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 30})
 	c, _ := answering(t, 1<<10, held)

@@ -29,8 +29,7 @@ type incoming struct {
 	full error // there is no room for it
 }
 
-// receive reads the next message of a call into a request, whose held is released by who has
-// called.
+// receive reads the next message of a call into a request, whose held the caller releases.
 func (s *server) receive(k *call, read func(any) error) (*incoming, error) {
 	in := &incoming{by: k, held: s.options.Bytes.Begin("")}
 	if err := read(in); err != nil {
@@ -97,7 +96,8 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return k, nil
 }
 
-// isOpen reports that anybody may call the method, Check for the gateway as a whole.
+// isOpen reports that the method needs no credentials; Check needs none for the gateway as a
+// whole.
 func isOpen(method string) bool {
 	switch method {
 	case pb.GRPCInferenceService_ServerLive_FullMethodName, pb.GRPCInferenceService_ServerReady_FullMethodName, health.Health_Check_FullMethodName:

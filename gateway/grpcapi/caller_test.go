@@ -72,7 +72,7 @@ func TestRequestsAreCountedByTheirTokens(t *testing.T) {
 	require.Regexp(t, `harpagon_caller_requests_total\{caller="alice",outcome="completed",pipeline="p"\} [1-9]`, scrape(m))
 	require.Regexp(t, `harpagon_caller_requests_total\{caller="bob",outcome="completed",pipeline="p"\} [1-9]`, scrape(m))
 	require.Contains(t, scrape(m), `harpagon_caller_busy_seconds_total{caller="alice",pipeline="p"} `)
-	require.NotContains(t, scrape(m), `caller=""`, "the token that all share names nobody")
+	require.NotContains(t, scrape(m), `caller=""`, "the shared token names no caller")
 }
 
 func scrape(m *metrics.Metrics) string {

@@ -276,7 +276,7 @@ func (c *conn) closed() {
 	}
 }
 
-// data hears that a frame of data comes.
+// data counts a frame of data that comes.
 func (c *conn) data(stream uint32, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,7 @@ func (s *server) infer(ctx context.Context, in *incoming) (*answer, error) {
 	}
 	r, err := s.run(within, &in.Call)
 	if err == nil {
-		err = ctx.Err() // nobody waits for it
+		err = ctx.Err() // its caller is gone
 	}
 	if err != nil {
 		return nil, oipgrpc.EncodeError(err)
@@ -194,7 +194,7 @@ func (s *server) encode(c *conn, r *wire.InferResponse, call *oipgrpc.Call, stre
 }
 
 // plain has the answer of a call sent as it is. Otherwise it would be compressed where
-// the request was, into memory that nobody counts.
+// the request was, into memory that is not counted.
 func plain(ctx context.Context) {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if z, ok := stream.(interface{ RecvCompress() string }); ok && z.RecvCompress() != "" {

@@ -128,8 +128,8 @@ func Serve(ctx context.Context, l net.Listener, s *grpc.Server) error {
 	return err
 }
 
-// scopeOf is what a named token must be good for: the model that is called, or else to
-// look; any will do to hear what server this is.
+// scopeOf is what a named token must be good for: the model that is called, or else reading;
+// any token may read what server this is.
 func scopeOf(q any) secure.Scope {
 	switch q := q.(type) {
 	case *oipgrpc.Call:

@@ -249,14 +249,14 @@ func TestTurnsAreGivenBack(t *testing.T) {
 		"a large body, refused for its size":  {head, http.StatusRequestEntityTooLarge, nil, DefaultMaxBody},
 		"a large body, refused for its time":  {head, http.StatusTooManyRequests, full, 2 * huge},
 		"a large body, refused for the bytes": {head, http.StatusTooManyRequests, nil, 2 * huge},
-		"and nobody reads why":                {head, -1, full, 2 * huge},
+		"and the refusal is not read":         {head, -1, full, 2 * huge},
 		"a small body, refused unread":        {posts(inferPath, simple), http.StatusTooManyRequests, full, DefaultMaxBody},
 		"a body that does not come":           {"POST " + inferPath + " HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n1", 0, nil, DefaultMaxBody},
 		"an answer that is awaited":           {posts("/v2/models/waits/infer", simple), 0, nil, DefaultMaxBody},
 		"and a byte behind it":                {posts("/v2/models/waits/infer", simple) + "\r", 0, nil, DefaultMaxBody},
 		"and all of a request behind it":      {posts("/v2/models/waits/infer", simple) + live, 0, nil, DefaultMaxBody},
 		"and half a head behind it":           {posts("/v2/models/waits/infer", simple+strings.Repeat(" ", 10_000)) + live[:9], 0, nil, DefaultMaxBody},
-		"an answer that nobody reads":         {live + live + live, -1, nil, DefaultMaxBody},
+		"an answer that is not read":          {live + live + live, -1, nil, DefaultMaxBody},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ type Options struct {
 	// Bytes bounds the memory of requests under way; nil bounds nothing.
 	Bytes *gateway.Bytes
 
-	// Regions is the memory that callers of this machine may share; nil lets nobody.
+	// Regions is the memory that callers of this machine may share; nil turns sharing off.
 	Regions *oip.Regions
 
 	// Statistics reports what was seen of a pipeline; nil leaves statistics out.

@@ -24,10 +24,10 @@ func Devices(read func() []devices.Reading) prometheus.Collector {
 		items:       describe("device_items_total", "Requests in the batches that ran."),
 		waiting:     describe("device_batches_waiting", "Batches that wait for the device."),
 		executors:   describe("device_executors", "Executors on the device."),
-		held:        describe("device_executor_memory_bytes", "Memory that executors hold, as far as they know."),
+		held:        describe("device_executor_memory_bytes", "Memory that executors hold, as far as they report it."),
 		capacity:    describe("device_memory_offered_bytes", "Memory that the device offers."),
 		memory:      describe("gpu_memory_bytes", "Memory of the GPU."),
-		used:        describe("gpu_memory_used_bytes", "Memory of the GPU that anybody uses."),
+		used:        describe("gpu_memory_used_bytes", "Memory of the GPU that is in use."),
 		utilisation: describe("gpu_utilisation_ratio", "Part of the last moments in which the GPU computed."),
 		temperature: describe("gpu_temperature_celsius", "Temperature of the GPU."),
 		processes:   describe("gpu_processes", "Processes that compute on the GPU."),
@@ -181,11 +181,11 @@ func (c promises) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// DevicesWanted collects how many devices of each kind of hardware services hold and ask for,
+// DevicesWanted collects how many devices of each kind of hardware services hold and request,
 // calling read at every scrape.
 func DevicesWanted(read func() map[string]int) prometheus.Collector {
 	return wanted{read, prometheus.NewDesc("harpagon_devices_wanted",
-		"Devices that services hold and ask for, of hardware that hosts are made of.", []string{"hardware"}, nil)}
+		"Devices that services hold and request, of hardware that hosts are made of.", []string{"hardware"}, nil)}
 }
 
 type wanted struct {

@@ -27,7 +27,7 @@ import (
 // Metrics collects what a gateway reports. Several gateways may share one.
 type Metrics struct {
 	served  func() map[string][]string // see Keep; nil keeps everything
-	forgets sync.RWMutex               // held to read by whoever counts what is to be counted down again
+	forgets sync.RWMutex               // held to read while a gauge is raised that is to be lowered again
 
 	registry   *prometheus.Registry
 	requests   *prometheus.CounterVec

@@ -234,7 +234,7 @@ func (hanging) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error
 }
 func (hanging) Shutdown(context.Context) error { return nil }
 
-// TestHangingEndpoint serves as if nobody traced, however many spans wait.
+// TestHangingEndpoint serves as without tracing, however many spans wait.
 func TestHangingEndpoint(t *testing.T) {
 	traces := New(Options{Exporter: hanging{}})
 	g := serve(t, traces.Observer(), time.Minute, 0)

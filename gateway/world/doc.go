@@ -9,10 +9,10 @@
 // what goes wrong (connections cut, processes killed and stopped, engines slow, wrong,
 // crashing or poisoned, hosts that leave and join, declarations applied, taken back and
 // deleted, owners that change, callers who leave, clocks that are wrong and set, full disks
-// of hosts, control away for longer than anybody is patient). In most worlds a small
-// driver installs generations by the calls that the activities of the workflows make. In
-// others (workflows_test.go) the workflows of services and of the fleet do, in Temporal's
-// test environment, by the activities that they have in production.
+// of hosts, control away for longer than any timeout). In most worlds a small driver installs
+// generations by the calls that the activities of the workflows make. In others
+// (workflows_test.go) the workflows of services and of the fleet do, in Temporal's test
+// environment, by the activities that they have in production.
 //
 // A checker (history_test.go) receives the outcomes of callers and every message of the
 // network. At the end faults cease; then single ones happen under load (single_test.go), after

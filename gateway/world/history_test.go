@@ -216,7 +216,7 @@ func (h *history) answered(r *request, response *wire.InferResponse, err *wire.E
 		wrong("it had %v", r.budget)
 	}
 	if took > r.budget+forgotten && (r.whole || h.world.faults.every == 0) {
-		wrong("it had %v, and nobody was stopped, and at most one connection cut or owner replaced", r.budget)
+		wrong("it had %v, and no process was stopped, and at most one connection cut or owner replaced", r.budget)
 	}
 	if err != nil {
 		h.refused(r, err, harmed, wrong)
@@ -362,7 +362,7 @@ func (w *watch) toExecutor(m *attach.Message) {
 	switch {
 	case m.Drain != nil:
 		w.drained = true
-	case m.Owner != nil && !w.drained: // who has let the executor go orders nothing of it
+	case m.Owner != nil && !w.drained: // a peer that has let the executor go orders nothing of it
 		epochs[w.executor] = append(epochs[w.executor], heardEpoch{m.Owner.Epoch, now})
 	case m.Batch != nil && len(m.Batch.Items) > 0:
 		b := m.Batch

@@ -20,8 +20,8 @@ var (
 	only    = flag.String("mutation", "", "find those only whose names contain this")
 )
 
-// mutation is a mistake that somebody could make: a text of a file and what stands there
-// instead. Production code is not touched; a test is built with the changed copy.
+// mutation is a plausible mistake: a text of a file and its replacement. Production code is not
+// touched; a test is built with the changed copy.
 type mutation struct{ name, file, old, new string }
 
 var mutations = []mutation{
@@ -42,7 +42,7 @@ var mutations = []mutation{
 		"	if s.link != l {\n		return nil\n	}\n	it := s.take(id)", "	it := s.take(id)"},
 	{"a new owner does not receive what waits", "dispatcher/link.go",
 		"for _, it := range s.waiting() {\n		l.arrive(s, it, false, now)\n	}", "_ = now"},
-	{"nobody follows a lost owner", "dispatcher/server/server.go",
+	{"no dispatcher follows a lost owner", "dispatcher/server/server.go",
 		"	case s.options.Orphaned != nil:\n		s.options.Orphaned(service, epoch)\n", ""},
 	{"what is withdrawn stays queued", "dispatcher/dispatcher.go",
 		"if it.state != queued {\n		return\n", "if it.state != queued || it.id != 0 {\n		return\n"},

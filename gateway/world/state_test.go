@@ -118,8 +118,8 @@ func (h *history) chains(requests map[int]*request) {
 }
 
 // follows holds that the last of the frames, which was answered, has the state that the first of them left, which
-// was answered before (unless it is the first of all), or that one between left which a module answered and
-// nobody else; and that it has none where there is a reason, and only then.
+// was answered before (unless it is the first of all), or that one between left which only a module answered; and
+// that it has none where there is a reason, and only then.
 func (h *history) follows(frames []*request, begun bool) {
 	r, between := frames[len(frames)-1], frames[:len(frames)-1]
 	if r.before == 0 {

@@ -67,7 +67,7 @@ func (t *temporalServer) register(e *environment) {
 	}
 }
 
-// there has an activity done by whoever takes the tasks of its queue.
+// there runs an activity on a process that takes the tasks of its queue.
 func there[In any](t *temporalServer, do func(context.Context, *taker, In) error) func(context.Context, In) error {
 	with := answered(t, func(ctx context.Context, p *taker, in In) (struct{}, error) { return struct{}{}, do(ctx, p, in) })
 	return func(ctx context.Context, in In) error {
@@ -76,8 +76,8 @@ func there[In any](t *temporalServer, do func(context.Context, *taker, In) error
 	}
 }
 
-// answered is there for activities with a result. Of a process that is killed meanwhile
-// nothing is heard any more.
+// answered is there for activities with a result. A process that is killed meanwhile returns
+// none.
 func answered[In, Out any](t *temporalServer, do func(context.Context, *taker, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
 		i := activity.GetInfo(ctx)
@@ -94,7 +94,7 @@ func answered[In, Out any](t *temporalServer, do func(context.Context, *taker, I
 		out, err = do(work, p, in)
 		t.world.history.note("%s by %s: %v", i.ActivityType.Name, p.process.name, err)
 		switch {
-		case t.wasCancelled(ctx): // nobody waits for it
+		case t.wasCancelled(ctx): // it was cancelled meanwhile
 			return out, activity.ErrResultPending
 		case t.world.life.Err() != nil: // nothing is tried again
 			return out, nil
@@ -110,7 +110,7 @@ func answered[In, Out any](t *temporalServer, do func(context.Context, *taker, I
 	}
 }
 
-// taken waits until a process takes a task of the queue; nil where nobody does in time.
+// taken waits until a process takes a task of the queue; nil where none does in time.
 func (t *temporalServer) taken(ctx context.Context, queue string) *taker {
 	patience := activities.DefaultHeartbeatTimeout
 	until := time.Now().Add(patience)

@@ -34,9 +34,8 @@ import (
 // them. What is between it and other processes waits while control is away.
 //
 // What the environment cannot: a workflow cannot continue as new, because an environment
-// lasts for as long as what its workflow has started; whoever cancels a workflow ends it
-// without a word (see start); and it finds no activity of a workflow with a # in its ID (see
-// signs).
+// lasts for as long as what its workflow has started; cancelling a workflow ends it at once
+// (see start); and it finds no activity of a workflow with a # in its ID (see signs).
 type temporalServer struct {
 	client.Client // whose other methods are not called
 	world         *world

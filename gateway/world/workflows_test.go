@@ -70,7 +70,7 @@ func (w *world) learn(d placement.Deployment) {
 	}
 }
 
-// declaration is the spec as somebody applies it.
+// declaration is the spec as it is applied.
 func (s *service) declaration(of spec) scheduler.Spec {
 	p := s.pipeline(of)
 	s.profile(&p)
@@ -104,7 +104,7 @@ func (t *temporalServer) apply(s *service, to spec) error {
 	return err
 }
 
-// overreach applies what cannot be planned. What serves is to go on as if nobody had.
+// overreach applies what cannot be planned. What serves must go on unchanged.
 func (t *temporalServer) overreach(s *service) {
 	w := t.world
 	ctx, stop := context.WithTimeout(w.life, 20*time.Second)
@@ -119,7 +119,7 @@ func (t *temporalServer) overreach(s *service) {
 	s.refused = s.refused || err == nil
 }
 
-// operate changes a service as somebody does, until faults cease.
+// operate changes a service as an operator does, until faults cease.
 func (t *temporalServer) operate(s *service) {
 	w := t.world
 	for w.pause(between(s.rng, 200*time.Millisecond, 8*time.Second)) && w.troubled() {

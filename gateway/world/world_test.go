@@ -29,7 +29,7 @@ type faults struct {
 
 func (f *faults) none() bool { return *f == faults{} }
 
-// heardEpoch is an owner's epoch, and when an executor heard of it.
+// heardEpoch is an owner's epoch, and when an executor received it.
 type heardEpoch struct {
 	epoch uint64
 	at    time.Time
@@ -58,7 +58,7 @@ type world struct {
 	temporal    *temporalServer // that runs workflows; nil where the driver does what they would
 	services    []*service
 	history     history
-	epochs      map[string][]heardEpoch // of owners that an executor has heard of; under the history's lock
+	epochs      map[string][]heardEpoch // of owners that have reached an executor; under the history's lock
 
 	gateways    []*gatewayProcess
 	dispatchers []*dispatcherProcess
@@ -73,7 +73,7 @@ type world struct {
 	dialled map[string]int         // connections of an executor to an address
 	joined  map[*server.Server]int // gateways
 	calm    bool                   // faults have ceased
-	whole   bool                   // and what they had left behind is mended
+	whole   bool                   // and what they had left behind is repaired
 	away    time.Time              // until then control is
 	next    int                    // request
 	epoch   uint64                 // the highest that an owner was given

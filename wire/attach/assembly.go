@@ -10,7 +10,7 @@ import (
 )
 
 // AssemblyPatience is how long the first part of a batch waits for the others: gateways send
-// theirs within a round trip, so that whoever takes longer is in trouble.
+// theirs within a round trip, so that one that takes longer has failed.
 const AssemblyPatience = 100 * time.Millisecond
 
 // joints have numbers that no gateway gives.

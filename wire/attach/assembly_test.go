@@ -181,7 +181,7 @@ func TestTheHighestEpochIsObeyed(t *testing.T) {
 	with(t, func(r *rig) {
 		r.send(r.a, 1, of(1, 1, 0, 2), 1)
 		synctest.Wait()
-		r.send(r.b, 1, of(2, 1, 0, 1), 5) // by a dispatcher that is not heard of yet
+		r.send(r.b, 1, of(2, 1, 0, 1), 5) // by a dispatcher that has not attached yet
 		r.answered(r.b, 1, 1005)
 		r.send(r.b, 2, of(1, 1, 1, 2), 2)
 		r.refused(r.b, 2)
@@ -240,7 +240,7 @@ func TestAnEndWaitsForItsDispatcher(t *testing.T) {
 }
 
 // Ends that no dispatcher fetches do not pile up, and are not sent to another.
-func TestEndsForNobodyAreForgotten(t *testing.T) {
+func TestEndsWithoutADispatcherAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		defer r.stop()
@@ -257,7 +257,7 @@ func TestEndsForNobodyAreForgotten(t *testing.T) {
 
 // A dispatcher that owns by an epoch which is too low here has all of its parts refused, and
 // only the executor can report why.
-func TestADispatcherHearsOfAHigherEpoch(t *testing.T) {
+func TestADispatcherReceivesAHigherEpoch(t *testing.T) {
 	hears := func(t *testing.T, s Stream, epoch uint64) {
 		m, err := s.Recv()
 		require.NoError(t, err)

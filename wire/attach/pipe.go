@@ -53,10 +53,10 @@ func inject(s Stream, m *Message) bool {
 func (p *pipe) Inject(m *Message) bool { return p.in.put(m) == nil }
 
 // Direct has what comes to an end of a Pipe handled on the goroutine that sends it, in
-// the order in which it is sent, instead of by Recv: a message then wakes nobody. An
-// error of handle is what Recv returns at last, and so is the end of the stream, once
-// nothing is handled any more. The other end must not be locked by what handle needs.
-// It returns false, and changes nothing, where the stream is no end of a Pipe.
+// the order in which it is sent, instead of by Recv: a message then wakes no goroutine. An
+// error of handle is what Recv returns at last, and so is the end of the stream, once nothing
+// is handled any more. The other end must not be locked by what handle needs. It returns false,
+// and changes nothing, where the stream is no end of a Pipe.
 func Direct(s Stream, handle func(*Message) error) bool {
 	p, ok := s.(*pipe)
 	if ok {

@@ -64,9 +64,9 @@ func (o TCPOptions) open(c net.Conn, server bool) *stream.Conn {
 // Dialer opens streams to gateways.
 type Dialer struct{ TCPOptions }
 
-// Dial opens a stream to the gateway at "HOST:PORT". It returns an error when
-// nobody answers there, or something else; that the gateway does not want the executor
-// shows as an error of Recv. The stream ends when ctx ends, or at Close.
+// Dial opens a stream to the gateway at "HOST:PORT". It returns an error when no gateway
+// answers there; a gateway's refusal of the executor is an error of Recv. The stream ends when
+// ctx ends, or at Close.
 func (d Dialer) Dial(ctx context.Context, address string) (Stream, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil {
@@ -89,7 +89,7 @@ func (d Dialer) Dial(ctx context.Context, address string) (Stream, error) {
 	return s, nil
 }
 
-// greet connects, and hears that a gateway is there.
+// greet connects, and checks that a gateway answers.
 func (d Dialer) greet(ctx context.Context, host, address string) (*stream.Conn, error) {
 	ctx, end := context.WithTimeout(ctx, connectTime)
 	defer end()

@@ -39,8 +39,8 @@ type tcpStream struct {
 	why    error // it was aborted for
 }
 
-// watch ends the stream once the other side is silent, and has it hear that this one is
-// not. It is over when the stream is.
+// watch ends the stream once the other side is silent, and answers its pings. It ends with the
+// stream.
 func (s *tcpStream) watch(patience time.Duration) {
 	busy := func() bool {
 		s.attend()
@@ -55,7 +55,7 @@ func (s *tcpStream) watch(patience time.Duration) {
 	}
 }
 
-// attend has what comes read ahead if nobody receives.
+// attend has what comes read ahead if no Recv does.
 func (s *tcpStream) attend() {
 	if s.receiving.TryLock() {
 		go func() {
@@ -162,7 +162,7 @@ func (s *tcpStream) Recv() (*Message, error) {
 	}
 }
 
-// takeOver has nobody else read.
+// takeOver stops the goroutine that reads ahead.
 func (s *tcpStream) takeOver() {
 	if s.receiving.TryLock() {
 		return

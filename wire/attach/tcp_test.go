@@ -22,7 +22,8 @@ import (
 	"github.com/harpagon/harpagon/wire/stream"
 )
 
-// patiently has nobody count as gone on a busy machine in tests that are not about that.
+// patiently keeps peers on a busy machine from counting as gone, in tests that are not about
+// that.
 func patiently(o TCPOptions) TCPOptions {
 	if o.Keepalive == 0 {
 		o.Keepalive = time.Minute
@@ -267,7 +268,7 @@ func TestSilentStreams(t *testing.T) {
 	time.Sleep(2500 * time.Millisecond) // longer than the patience with who is silent
 	require.NoError(t, s.Send(&Message{Batch: &Batch{ID: 2}}))
 	_, err = s.Recv()
-	require.NoError(t, err, "who has spoken may be silent")
+	require.NoError(t, err, "an identified executor may be silent")
 	require.NoError(t, s.Close())
 }
 
@@ -307,7 +308,7 @@ func TestEndsOfBothSides(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestNobodyAnswers(t *testing.T) {
+func TestNoGatewayAnswers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())

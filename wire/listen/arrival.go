@@ -50,7 +50,7 @@ const (
 
 func newSteps() *steps { return &steps{begin: time.Now()} }
 
-// believe reports whether a stamp that is read now is to be believed.
+// believe reports whether a stamp that is read now can be trusted.
 func (s *steps) believe(now time.Time) bool { return s.at(now.UnixNano(), now.Sub(s.begin)) }
 
 func (s *steps) at(wall int64, since time.Duration) bool {

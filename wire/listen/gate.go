@@ -11,14 +11,14 @@ import (
 )
 
 // Gate is a listener of which only so many connections are read at a time: one that has
-// read goes on until it reads again, writes, waits for somebody else (Caller.Begin), or is
+// read goes on until it reads again, writes, waits for something else (Caller.Begin), or is
 // closed. It is meant for servers that handle what they have read on the goroutine that read
 // it, as those of HTTP/1 do.
 //
-// Beyond what the processors bear, those that have read wait in turn, and the newest goes
-// first: the oldest have waited so long that their requests can hardly be answered in
-// time, and where all were read in the order in which they came, soon none would be.
-// Every so many turns the oldest goes, so that each gets its refusal.
+// Beyond the processors' capacity, those that have read wait in turn, and the newest goes
+// first: the oldest have waited so long that their requests can hardly be answered in time, and
+// where all were read in the order in which they came, soon none would be. Every so many turns
+// the oldest goes, so that each gets its refusal.
 func Gate(l net.Listener) net.Listener {
 	return &gatedListener{Listener: l, gate: &gate{free: readersPerCore * osutil.MostProcessors()}}
 }

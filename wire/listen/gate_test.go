@@ -43,8 +43,8 @@ func TestTheNewestReadsFirst(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsInTurnForEver has a holder that neither reads nor closes.
-func TestNobodyWaitsInTurnForEver(t *testing.T) {
+// TestNoConnectionWaitsInTurnForEver has a holder that neither reads nor closes.
+func TestNoConnectionWaitsInTurnForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{free: 0}
 		server, client := net.Pipe()

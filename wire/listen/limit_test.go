@@ -105,8 +105,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return new(net.UnixAddr) }
 
-// TestIdleStrangersMakeRoom holds who is closed where one more comes than may stay: the
-// stranger that has had no request for longest, and nobody else.
+// TestIdleStrangersMakeRoom: where one connection more comes than may stay, the stranger that
+// has had no request for longest is closed, and no other.
 func TestIdleStrangersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := make(pipes)
@@ -174,8 +174,8 @@ func TestIdleStrangersMakeRoom(t *testing.T) {
 }
 
 // TestHeadsOfStrangersAreFew has strangers send heads that do not end: those that go on beyond
-// what all may have sent are closed, whoever sends little is served, and so is a long head
-// of somebody who is known.
+// what all may have sent are closed, those that send little are served, and so is a long head
+// of an authenticated caller.
 func TestHeadsOfStrangersAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := make(pipes)
@@ -201,7 +201,7 @@ func TestHeadsOfStrangersAreFew(t *testing.T) {
 		}
 		synctest.Wait()
 		require.LessOrEqual(t, l.unheard.Load(), int64(mostUnheard))
-		require.Greater(t, l.unheard.Load(), int64(mostUnheard-MostHead), "they get what there is")
+		require.Greater(t, l.unheard.Load(), int64(mostUnheard-MostHead), "they get all of it")
 		left := 0
 		for _, c := range all {
 			_ = c.SetReadDeadline(time.Now().Add(time.Millisecond)) // an error where it is closed

@@ -6,7 +6,8 @@ import (
 )
 
 // keep binds a socket to a port and does not listen. With SO_REUSEADDR, which Go's listeners
-// have, too, the kernel lets others bind that port by its number, and chooses it for nobody.
+// have, too, the kernel lets others bind that port by its number, and does not choose it for
+// port 0.
 func keep(ip []byte) (port int, release func(), ok bool) {
 	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

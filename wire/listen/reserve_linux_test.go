@@ -24,7 +24,7 @@ func only(port int) func(string, string, syscall.RawConn) error {
 	}
 }
 
-func TestAReservedPortIsGivenToNobodyElse(t *testing.T) {
+func TestAReservedPortIsNotGivenAway(t *testing.T) {
 	at, release, err := Reserve("127.0.0.1:0", secure.Credentials{})
 	require.NoError(t, err)
 	defer release()

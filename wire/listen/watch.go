@@ -16,7 +16,7 @@ type watch struct {
 
 	mu     sync.Mutex
 	timer  *time.Timer // nil before the first request
-	hungUp func()      // nil while nobody waits
+	hungUp func()      // nil while nothing waits
 }
 
 func (w *watch) begin(hungUp func()) {

@@ -53,7 +53,7 @@ type Conn struct {
 type Self struct {
 	Role  Role
 	Name  string
-	Token string // that a gateway shows; a dispatcher shows none to whoever comes, see places
+	Token string // that a gateway shows; a dispatcher shows none, see places
 
 	// Patience is how long the other side may be silent before the connection ends; see
 	// stream.Conn.Listen.
@@ -70,7 +70,7 @@ const doubtful = 2
 
 // Open sends Hello over a fresh connection and waits for that of the other side, which must be
 // of role want. accept may refuse it. Close the Conn, which closes the connection. The error is
-// a *peerError where the other side is something else, or does not take us.
+// a *peerError where the other side is something else, or refuses this one.
 func Open(c net.Conn, self Self, want Role, accept func(hello *Message) error) (*Conn, error) {
 	q := &Conn{conn: stream.NewConn(c, stream.ConnOptions{
 		Buffer: 64 << 10, MaxFrame: maxFrame, First: stream.MostGreeting, Backlog: maxBacklog, Corked: true,

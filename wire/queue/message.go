@@ -254,7 +254,7 @@ func Parse(frame []byte, m *Message) error {
 	case Missing:
 		m.Text, m.How = p.bytes(), p.uint()
 	default:
-		return fmt.Errorf("queue: a message of kind %d, which this version does not know", m.Kind)
+		return fmt.Errorf("queue: a message of kind %d, which this version does not have", m.Kind)
 	}
 	if p.failed {
 		return errShort

@@ -69,7 +69,7 @@ func TestMessagesTravel(t *testing.T) {
 		}
 		assert.Error(t, Parse(append(frame[k:], 0), &got), "kind %d with a byte more", m.Kind)
 	}
-	assert.ErrorContains(t, Parse([]byte{99}, new(Message)), "does not know")
+	assert.ErrorContains(t, Parse([]byte{99}, new(Message)), "does not have")
 }
 
 // FuzzParse holds that what is parsed is written as it was, but for longer ways to
@@ -158,7 +158,7 @@ func TestWrongPeers(t *testing.T) {
 		"at most 16384 are":        "hpgq\x05\r\n\r\n\xff\xff\xff\xff\x7f",
 		"did not identify itself":  "hpgq\x05\r\n\r\n\x02\x03\x00",
 		"ends before its last":     "hpgq\x05\r\n\r\n\x01\x01",
-		"version does not know":    "hpgq\x05\r\n\r\n\x01\x63",
+		"version does not have":    "hpgq\x05\r\n\r\n\x01\x63",
 		"is that the port of a di": "",
 		"there are too many":       string(Refusal("there are too many")),
 	} {

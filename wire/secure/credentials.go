@@ -215,7 +215,7 @@ func Explain(err error, peer string) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unknown), strings.Contains(text, "x509: certificate signed by unknown authority"):
-		return fmt.Errorf("the certificate of %s is not from a CA that this side believes; give that CA with --tls-ca: %w", peer, err)
+		return fmt.Errorf("the certificate of %s is not from a CA that this side trusts; give that CA with --tls-ca: %w", peer, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("the certificate of %s is not valid now (%s to %s); renew it there, and see whether the clocks are right: %w",
 			peer, invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime), err)

@@ -19,7 +19,7 @@ import (
 type Files struct {
 	Cert string // certificate, with those that lead to its CA
 	Key  string // of the certificate
-	CA   string // certificates of whom to believe
+	CA   string // certificates of the CAs to trust
 }
 
 // None reports that there are no files.

@@ -69,8 +69,8 @@ func TestWhoMayComeIn(t *testing.T) {
 		"neither":             {identity: anonymous, says: "requires a certificate of its CA, or a token"},
 		"a wrong token":       {identity: anonymous, token: "secrex", says: "requires a certificate of its CA, or a token"},
 		"another CA's":        {identity: load(t, secure.Files{Cert: stranger.Cert, Key: stranger.Key, CA: files.CA}), err: "does not take this side's certificate"},
-		"believes another CA": {identity: load(t, stranger), err: "not from a CA that this side believes; give that CA with --tls-ca"},
-		"believes the system": {url: "https://", err: "certificate"},
+		"trusts another CA":   {identity: load(t, stranger), err: "not from a CA that this side trusts; give that CA with --tls-ca"},
+		"trusts the system":   {url: "https://", err: "certificate"},
 		"speaks plain to TLS": {url: "http://", says: "HTTP request to an HTTPS server"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -187,7 +187,7 @@ func ParseTokens(text []byte) (all []Named, err error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("it holds no token, so that nobody could come in; write lines such as: alice infer:traffic,read sha256:HEX")
+		return nil, errors.New("it holds no token, so that every caller would be refused; write lines such as: alice infer:traffic,read sha256:HEX")
 	}
 	return all, nil
 }

@@ -76,7 +76,7 @@ type Conn struct {
 	corked  atomic.Bool // more of them are about to be handled
 
 	mu      sync.Mutex
-	idle    sync.Cond // nobody writes
+	idle    sync.Cond // no write is under way
 	pending []byte
 	spare   []byte
 	writing bool

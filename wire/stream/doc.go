@@ -2,10 +2,10 @@
 // (packages queue and attach). A frame is its length as an unsigned varint and so many
 // bytes. Frames follow one another without gaps, so that many go in one write.
 //
-// A message wakes nobody but its receiver: it is written by the goroutine that has it,
-// where nobody else writes and the kernel has room for it (Prompt), and it is read by the
-// goroutine that waits for it. Neither side has goroutines of its own but while more is to
-// be written than the kernel takes.
+// A message wakes its receiver only: it is written by the goroutine that has it, where no other
+// write is under way and the kernel has room for it (Prompt), and it is read by the goroutine
+// that waits for it. Neither side has goroutines of its own but while more is to be written
+// than the kernel takes.
 //
 // # Keepalive
 //
@@ -20,6 +20,5 @@
 // messages.
 //
 // Silence is counted in looks, not in time by the clock: a process that was stopped
-// itself, and goes on, looks once and finds what has come meanwhile before it gives
-// anybody up.
+// itself, and goes on, looks once and finds what has come meanwhile before it gives a peer up.
 package stream

@@ -42,7 +42,7 @@ func (s *Strangers) Enter(c net.Conn) (leave func()) {
 	})
 }
 
-// DrainTime is how long who has come to the wrong port may take to read why.
+// DrainTime is how long a client of the wrong port may take to read why.
 const DrainTime = 200 * time.Millisecond
 
 // methods are how the requests of clients begin.
