@@ -8,8 +8,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// Gateway is who holds requests. It is called while no lock is held, and must not
-// block.
+// Gateway holds requests. It is called while no lock is held, and must not block.
 type Gateway interface {
 	// Start reports that the items, all that the gateway has in the batch, start now. They
 	// are the part of that number.

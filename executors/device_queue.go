@@ -36,7 +36,7 @@ type deviceTime struct {
 	Busy           time.Duration
 }
 
-// queueUser is who takes turns. Use it by pointer.
+// queueUser is one of the users that take turns. Use it by pointer.
 type queueUser struct {
 	Concurrency int // batches that may run side by side; 0 means 1
 }

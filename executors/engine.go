@@ -99,7 +99,7 @@ type Graded interface {
 
 // Keeper is an Instance that takes long to load, and may be loaded again soon.
 type Keeper interface {
-	// Keep is Close but for who loads the same model on the same device within a while.
+	// Keep is Close, but a load of the same model on the same device within a while reuses it.
 	Keep()
 }
 

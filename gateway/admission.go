@@ -62,7 +62,7 @@ func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {
 	return inputs, nil
 }
 
-// measureQuery refuses queries larger than any that is profiled.
+// measureQuery checks the number of rows of a query against its inputs and the profile.
 func (gr *deployed) measureQuery(inputs []wire.Tensor) *wire.Error {
 	largest := gr.LargestQuery()
 	if largest == 0 {

@@ -47,9 +47,8 @@
 // allows. A function is addressed as FUNCTION/APPLICATION, because the
 // application is what has an objective; one that has a single application may be
 // addressed by its own name. What has been sent is answered however late it comes,
-// and a caller who leaves takes a waiting request with him; a call that has begun
-// goes on, because the provider bills it anyway. Package serverless decides which calls are
-// retried.
+// and a caller that leaves withdraws a waiting request; a call that has begun goes on, because
+// the provider bills it anyway. Package serverless decides which calls are retried.
 //
 // # Changing the deployment
 //

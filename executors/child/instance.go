@@ -140,7 +140,7 @@ var errFull = errors.New("child: a batch is computed and another waits")
 // line is what a child holds, in the order in which it answers. Each batch has a
 // part of the shared memory for itself until its results have been taken out.
 type line struct {
-	reading sync.Mutex // by one at a time, who also reads the answers of others
+	reading sync.Mutex // by one caller at a time, which also reads the answers for others
 
 	mu    sync.Mutex // of what follows, and of sending; may be taken while reading is held
 	queue []*held

@@ -225,7 +225,7 @@ func Handler(f Folder, limit int64, callers secure.Guard) http.Handler {
 		if r.Method == http.MethodGet {
 			return secure.Join
 		}
-		return secure.Apply // HEAD, too: who applies looks what is there
+		return secure.Apply // HEAD, too: apply checks what is there
 	}
 	guard := func(next http.HandlerFunc) http.HandlerFunc {
 		return oip.AuthorizedFor(callers, scope, "this store", next)
@@ -314,7 +314,7 @@ func status(err error) int {
 	return http.StatusBadRequest
 }
 
-// missingError means that the content of a file is nowhere to be had.
+// missingError means that the content of a file is at no place that was tried.
 type missingError struct {
 	File  pipelines.File
 	Tried []error // one for each place that was tried

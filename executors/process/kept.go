@@ -55,7 +55,8 @@ func (k *kept) remove(meant func(*keptInstance) bool) (out []*keptInstance) {
 	return out
 }
 
-// take gives an instance of the model, if one was kept and is well. Others are left for who is loaded to run beside it.
+// take returns an instance of the model, if one was kept and is healthy. Others are left for
+// loads that run beside it.
 func (k *kept) take(ctx context.Context, m *executors.Model) *instance {
 	for {
 		found := false

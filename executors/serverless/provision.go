@@ -212,7 +212,7 @@ const (
 // Create is Resize: PUT does either.
 func (h *Hook) Create(ctx context.Context, m functions.Managed) error { return h.Resize(ctx, m) }
 
-// Resize sends the function as it shall be.
+// Resize sends the function with its new size.
 func (h *Hook) Resize(ctx context.Context, m functions.Managed) error {
 	body, err := json.Marshal(Described{Managed: m}.Written())
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	maxViewers  = 100
 )
 
-// live sends pages to who looks at them. A page is rendered once for all its
-// viewers, and sent where it has changed.
+// live sends pages to their viewers. A page is rendered once for all its viewers, and sent
+// where it has changed.
 type live struct {
 	ctx    context.Context
 	render func(ctx context.Context, path string) ([]byte, error)

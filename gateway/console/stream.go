@@ -92,7 +92,8 @@ const (
 	mostPictures = 8
 )
 
-// pictures are the latest ones that were drawn, by service and stream, so that one is drawn once for all who look.
+// pictures are the latest ones that were drawn, by service and stream, so that one is drawn once
+// for all viewers.
 type pictures struct {
 	mu sync.Mutex
 	of map[string]drawnPicture

@@ -59,8 +59,8 @@ func (in *incoming) take(size int, one *sync.Mutex, unmarshal func(*oipgrpc.Call
 	return unmarshal(&in.Call)
 }
 
-// tap refuses a call before its message is read: from who may not come in, and where what is
-// under way leaves no room for it.
+// tap refuses a call before its message is read: from callers that are not admitted, and where
+// what is under way leaves no room for it.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	known := securegrpc.Admits(ctx, s.options.Callers)
 	if !known && !isOpen(info.FullMethodName) {
@@ -106,7 +106,7 @@ func isOpen(method string) bool {
 	return false
 }
 
-// mostStrangers bounds the calls of those who have not proven who they are.
+// mostStrangers bounds the calls of callers that are not authenticated.
 const mostStrangers = 256
 
 // strangers are those calls, in the order in which they came. Beyond mostStrangers the oldest

@@ -44,7 +44,7 @@ type conn struct {
 	unread unread
 	place  *listen.Place // among those of the port; nil for none
 
-	heading uint32 // stream of the headers that were read last; of who reads
+	heading uint32 // stream of the headers that were read last; for the reader
 
 	mu    sync.Mutex
 	calls map[uint32]*call // by stream

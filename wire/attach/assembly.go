@@ -245,7 +245,7 @@ func (a *Assembly) expire(w *joint) {
 			return
 		}
 	}
-	a.end(w) // all who have sent parts are gone
+	a.end(w) // all senders of parts are gone
 	a.report(&Done{Epoch: w.epoch, Batch: w.batch})
 }
 

@@ -245,7 +245,7 @@ func frame(kind byte, text string) []byte {
 // Refusal is what an executor that is refused receives; its Recv returns why.
 func Refusal(why string) []byte { return append(preamble[:], frame(kindEnd, why)...) }
 
-// greeted reads the preamble of the other side, who is named.
+// greeted reads the preamble of the other side; who names it in errors.
 func greeted(c *stream.Conn, who string) (first [len(preamble)]byte, err error) {
 	if err := c.First(first[:]); err != nil {
 		return first, err

@@ -29,17 +29,17 @@ type tcpStream struct {
 	held    atomic.Int64 // batches that were sent and have no result
 	decided atomic.Bool  // the other side has lately sent that a batch is done
 
-	receiving sync.Mutex // of who reads
+	receiving sync.Mutex // held by the reader
 	over      error      // what Recv returns at last; under receiving
 
 	mu     sync.Mutex
 	ahead  []*Message // that Recv returns next
-	wanted bool       // Recv waits for who reads ahead
+	wanted bool       // Recv waits for the goroutine that reads ahead
 	closed bool
 	why    error // it was aborted for
 }
 
-// watch ends the stream once the other side is silent, and answers its pings. It ends with the
+// watch ends the stream once the other side is silent, and has its pings read. It ends with the
 // stream.
 func (s *tcpStream) watch(patience time.Duration) {
 	busy := func() bool {
@@ -259,7 +259,7 @@ func (s *tcpStream) cause(err error) error {
 	return secure.Explain(err, s.peer)
 }
 
-// wake has who receives look at what is here.
+// wake has a waiting Recv look at what is here.
 func (s *tcpStream) wake() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
 
 // Inject has Recv return the message; see attach.Inject.

@@ -146,7 +146,7 @@ type Place struct {
 	net.Conn
 	of   *limited
 	busy atomic.Int64
-	own  atomic.Bool // its caller has proven who it is
+	own  atomic.Bool // its caller is authenticated
 
 	unheard atomic.Int64 // bytes that were read and led to no request yet, see Read
 	serving atomic.Int64 // handlers of its requests
@@ -163,8 +163,8 @@ func PlaceOf(c net.Conn) *Place {
 	return p
 }
 
-// Prove reports that the caller has proven who it is: its connection is never closed to make
-// room for others.
+// Prove reports that the caller is authenticated: its connection is never closed to make room
+// for others.
 func (p *Place) Prove() {
 	if p == nil || p.own.Swap(true) {
 		return

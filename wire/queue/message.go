@@ -23,7 +23,7 @@ const (
 	Cancel                  // G: Station, Item
 	Leave                   // G: Request, How
 	Release                 // G: Text (executor) is needed no more
-	Claim                   // G: Text (service) had an owner by this Epoch, who is gone
+	Claim                   // G: Text (service) had an owner by this Epoch, which is gone
 	Own                     // D: Text (service; empty for all), Epoch, which grows with every owner
 	Disown                  // D: Text (service; empty for all)
 	Start                   // D: Text (executor), Epoch, Batch, Part, Parts, Size (of the whole batch), Left, Age, Items
@@ -97,7 +97,7 @@ func Station(place, before uint64) uint64 { return before<<placeBits | place }
 // Place is that of a station, by its number.
 func Place(station uint64) uint64 { return station & (MaxStations - 1) }
 
-// Role is who speaks.
+// Role is the sender's role.
 type Role byte
 
 // The roles.

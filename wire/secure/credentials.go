@@ -123,13 +123,13 @@ func Loopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// Guard decides who may come in.
+// Guard decides which callers are admitted.
 func (c Credentials) Guard() Guard {
 	return Guard{token: digest("Bearer " + c.Token), asksToken: c.Token != "", tokens: c.Tokens, asksCertificate: c.Identity.AsksCallers()}
 }
 
-// Guard lets in who shows the token, a named token, or a certificate of the CA; everybody where
-// none is required. The zero value lets everybody in.
+// Guard admits callers that show the token, a named token, or a certificate of the CA;
+// everybody where none is required. The zero value lets everybody in.
 type Guard struct {
 	token                      [sha256.Size]byte
 	tokens                     *Tokens
@@ -199,8 +199,8 @@ func (g Guard) Refusal(owner string) string {
 	return owner + ` requires a token; send it as "authorization: Bearer TOKEN" (HARPAGON_TOKEN)`
 }
 
-// Explain adds to an error of TLS what to do; other errors stay as they are. peer is who was
-// dialled.
+// Explain adds to an error of TLS what to do; other errors stay as they are. peer is the
+// address that was dialled.
 func Explain(err error, peer string) error {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError

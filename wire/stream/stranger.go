@@ -29,7 +29,7 @@ func (s *Strangers) Enter(c net.Conn) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.all) == mostStrangers {
-		go s.all[0].Close() // which may wait for who reads it
+		go s.all[0].Close() // which may wait for its reader
 		s.all = slices.Delete(s.all, 0, 1)
 	}
 	s.all = append(s.all, c)
