@@ -70,8 +70,8 @@ func (a *account) join(other *account) *account {
 	return a
 }
 
-// unguarded is the number of a generation that takes in every request: a pool's, a
-// function's or a cluster's, whose policy gives up requests by itself.
+// unguarded is the number of a generation that admits every request: a pool's, a function's or
+// a cluster's, whose policy gives up requests by itself.
 const unguarded = 0
 
 // decidesElsewhere reports whether another dispatcher decides for a deployment.
@@ -131,8 +131,8 @@ func (d *Dispatcher) Forget(g *Generation) {
 	a.control.Remove(g.number)
 }
 
-// Admit decides whether a request that comes now can be answered by its deadline. One
-// that it takes in must Leave.
+// Admit decides whether a request that comes now can be answered by its deadline. One that it
+// admits must Leave.
 func (d *Dispatcher) Admit(g *Generation, now, deadline dispatch.Time) bool {
 	if g.number == unguarded {
 		return true

@@ -35,10 +35,9 @@ type Options struct {
 	Patient bool
 
 	// Margin is kept before every deadline by policies that hold batches back
-	// for as long as deadlines allow, since timers, threads and the way to the
-	// executors are not punctual; at most a tenth of the time that a request has
-	// at the module. Batches of functions leave FunctionMargin before the plan's
-	// timeouts.
+	// for as long as deadlines allow, since timers, threads and the network to the executors are
+	// not punctual; at most a tenth of the time that a request has at the module. Batches of
+	// functions leave FunctionMargin before the plan's timeouts.
 	Margin         time.Duration
 	FunctionMargin time.Duration
 
@@ -129,7 +128,7 @@ func newTimer(f func()) Timer {
 // Now is the time on the dispatcher's clock.
 func (d *Dispatcher) Now() dispatch.Time { return d.options.Now() }
 
-// Arrive takes in an item, unless its request is over.
+// Arrive queues an item, unless its request is over.
 func (d *Dispatcher) Arrive(it *Item) { d.ArriveAll(d.Now(), []*Item{it}) }
 
 // ArriveAll is Arrive of several that came then, a moment ago. It costs little more than that
@@ -157,11 +156,10 @@ func deliver(what dispatch.Kind, now dispatch.Time, all []*Item) {
 // dispatcher takes over, an executor learns it a few messages before a gateway does.
 const maxRefusals = 1000
 
-// Requeue takes in an item again that has come back without an answer, because its
-// engine or executor was lost: once, for the next may well be lost to the same
-// request. One that no engine has seen is untouched, and may come back more often. It
-// reports whether it has taken the item. That is safe, since engines compute and do
-// nothing else.
+// Requeue queues an item again that has come back without an answer, because its engine or
+// executor was lost: once, for the next may well be lost to the same request. One that no
+// engine has seen is untouched, and may come back more often. It reports whether it has taken
+// the item. That is safe, since engines compute and do nothing else.
 func (d *Dispatcher) Requeue(it *Item, untouched bool) bool {
 	if !untouched && it.Attempts > 0 || it.refusals >= maxRefusals {
 		return false

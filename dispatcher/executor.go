@@ -152,8 +152,8 @@ func (d *Dispatcher) Prestart(e *Executor, id uint64, took dispatch.Time) {
 	}
 }
 
-// together is within what time the executors of a host are lost that dies: that is one
-// loss to the items that have moved from one to the next.
+// together is the time within which the executors of a dead host are lost: that is one loss to
+// items that have moved from one to the next.
 const together = time.Second
 
 // Lost removes an executor that is gone. What it still held is queued again or given up; before

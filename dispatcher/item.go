@@ -211,7 +211,7 @@ func (it *Item) finish(left itemState, now, waited, compute dispatch.Time) {
 	it.Queue += waited
 }
 
-// transfer is how long the item was on its way to the executor and back.
+// transfer is how long the item took to the executor and back.
 func (it *Item) transfer() dispatch.Time {
 	return it.Ended - it.Ready - it.Queue - it.Wait - it.Compute
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// Link is the way from the dispatcher of a gateway, which decides nothing for modules
-// itself, to one that does. Items wait here as they do there, where they are identified by
-// their station and their RequestID here.
+// Link connects the dispatcher of a gateway, which decides nothing for modules itself, to one
+// that does. Items wait here as they do there, where they are identified by their station and
+// their RequestID here.
 //
 // Of several links that claim a service the one with the highest epoch is obeyed, and
 // everything that waits is sent to it.

@@ -92,7 +92,7 @@ type batchStats struct {
 	Largest            int    // query of the pool; 0 where items are no queries
 	Failed             int
 	Compute            time.Duration
-	Took               time.Duration // from the decision to start it, the way included
+	Took               time.Duration // from the decision to start it, with both transfers
 	Transfer           time.Duration // between gateway and executor and back
 }
 
@@ -117,7 +117,7 @@ func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *StageTimes {
 	}
 	took := b.Compute
 	if b.Largest > 0 {
-		took = b.Took // the profile of a pool has the way to its instances
+		took = b.Took // the profile of a pool includes the transfers
 	}
 	key := runKey{b.Hardware, size, 0}
 	if b.Concurrency > 1 {
@@ -133,7 +133,7 @@ func (s *moduleStats) Batch(now dispatch.Time, b batchStats) *StageTimes {
 // StageTimes adds up where a batch's items spent their time at the module.
 type StageTimes moduleSecond
 
-// AddShared counts what is the same for so many items: the time in their engine and on the way.
+// AddShared counts what is the same for so many items: the time in their engine and in transfer.
 func (s *StageTimes) AddShared(items int, compute, transfer time.Duration) {
 	s.compute.AddMany(compute, items)
 	s.transfer.AddMany(transfer, items)

@@ -326,7 +326,7 @@ type gaps struct {
 	time     dispatch.Time
 }
 
-// arrive takes in a request that came at now.
+// arrive counts a request that came at now.
 func (s *spacing) arrive(now dispatch.Time, into *gaps) {
 	begins := s.size == 0
 	if second := int64(now / time.Second); second > s.second || begins {

@@ -72,8 +72,8 @@ type effect struct {
 
 func (it *Item) station() *station { return it.Request.Generation.stations[it.Index] }
 
-// arrive takes in an item; more means that another follows in this instant, with which the
-// policy decides on both.
+// arrive queues an item; more means that another follows in this instant, with which the policy
+// decides on both.
 func (s *station) arrive(now dispatch.Time, it *Item, more bool) {
 	if it.Request.Over() || it.state >= ended {
 		return

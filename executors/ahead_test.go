@@ -90,8 +90,8 @@ func (g *gate) soon() *attach.Soon {
 	return m.Soon
 }
 
-// TestTheNextBatchIsThereWhenOneEnds: from the second batch on, when it is known
-// how long they take, the way of the next one is travelled while one computes.
+// TestTheNextBatchIsThereWhenOneEnds: from the second batch on, when durations are known, the
+// next one travels while one computes.
 func TestTheNextBatchIsThereWhenOneEnds(t *testing.T) {
 	const way = 2 * time.Millisecond
 	stagingRig(t, func(t *testing.T, r *rig, s *staging) {

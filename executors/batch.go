@@ -356,7 +356,7 @@ type Durations struct{ means []time.Duration }
 
 const tookWeight = 4
 
-// Learn takes in a batch of so many requests.
+// Learn records a batch of so many requests.
 func (p *Durations) Learn(size int, took time.Duration) {
 	for len(p.means) <= size {
 		p.means = append(p.means, 0)

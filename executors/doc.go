@@ -12,9 +12,9 @@
 //	                         └───────────────────────────────────────────────┘
 //
 // A batch that the engine refuses, because of one request or another, is
-// computed again request by request, so that only those fail that spoil it. When the engine is
-// lost, the executor reports that with the result and takes no batch in that lane until it has
-// loaded the engine again and sent Ready.
+// computed again request by request, so that only those at fault fail. When the engine is lost,
+// the executor reports that with the result and takes no batch in that lane until it has loaded
+// the engine again and sent Ready.
 //
 // An engine that has its device for itself and can take a batch while it computes
 // another (stager) need not wait for the next one to travel: shortly before the end of a batch
@@ -76,8 +76,8 @@
 //
 // A RoundTrip puts what computes queries at the far end of a stream, as an instance of
 // a pool is for its gateway: a query is cut into its items there, sent, computed, sent
-// back and put together. Durations that are measured so have the way in them, for it is
-// part of what the objective of a query covers.
+// back and put together. Durations that are measured so include the transfers, which the
+// objective of a query covers.
 //
 // # Other load
 //

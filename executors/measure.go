@@ -224,7 +224,7 @@ func (t MeasureTask) DescribeMissing(points []pipelines.Point) string {
 	return strings.Join(all, "; ")
 }
 
-// distant is an instance with the way to it.
+// distant is an instance at the far end of a RoundTrip.
 type distant struct {
 	Instance
 	to *RoundTrip
@@ -489,7 +489,7 @@ func stack(items [][]wire.Tensor) ([]wire.Tensor, error) {
 	return all, nil
 }
 
-// Close ends the way.
+// Close closes the stream.
 func (w *RoundTrip) Close() error {
 	w.stop()
 	return w.near.Close()

@@ -58,9 +58,9 @@ type pipeline struct {
 	within   string // the cluster that it is in; empty for a service of its own
 	current  atomic.Pointer[deployed]
 	accepted atomic.Int64 // requests under way
-	gone     atomic.Bool  // it takes in none any more
+	gone     atomic.Bool  // it accepts none any more
 	stats    dispatcher.ServiceStats
-	shares   Service // of what it takes in
+	shares   Service // of what it accepts
 	streams  streams
 	shown    shown
 	canary   atomic.Pointer[canary] // another generation that gets a share of its requests; nil for none
@@ -314,10 +314,10 @@ type Options struct {
 	Patient bool
 
 	// Margin is kept before every deadline by policies that hold batches back
-	// for as long as deadlines allow, since timers, threads and the way to the
-	// executors are not punctual; at most a tenth of the time that a request has
-	// at the module. 0 means DefaultMargin, negative means none. Batches of functions
-	// leave so long before the plan's timeouts; there 0 means DefaultFunctionMargin.
+	// for as long as deadlines allow, since timers, threads and the network to the executors are
+	// not punctual; at most a tenth of the time that a request has at the module. 0 means
+	// DefaultMargin, negative means none. Batches of functions leave so long before the plan's
+	// timeouts; there 0 means DefaultFunctionMargin.
 	Margin time.Duration
 
 	// Invoker calls the functions of providers; nil makes one.

@@ -488,7 +488,7 @@ func (r *Request) fresh() bool {
 // before.
 func (r *Request) admit(it *Item) bool {
 	state, ok := r.turn.admit(it.Node.Name, it)
-	if ok { // else it may have been let in by now
+	if ok { // else it may have been admitted by now
 		it.begins(state)
 	}
 	return ok

@@ -195,7 +195,7 @@ func TestAnExecutorOfAnOlderGenerationMayComeAgain(t *testing.T) {
 }
 
 // keptGenerations are the one that serves, the one before, whose requests may have been
-// under way when it was installed, and those that executors remember ways to (see route).
+// under way when it was installed, and those that executors keep routes to (see route).
 const keptGenerations = 6
 
 // traces of a generation in memory.

@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/wire/attach"
 )
 
-// The way to an instance and back, and how long one takes to come up.
+// The network delay to an instance and back, and how long one takes to come up.
 const (
 	poolWay   = 2 * ms
 	poolStart = 4 * time.Second
@@ -31,7 +31,7 @@ func shortQueries() pipelines.Mix {
 }
 func longQueries() pipelines.Mix { return pipelines.Mix{{Size: 5, Weight: 3}, {Size: 25, Weight: 7}} }
 
-// planPool plans ranking for a mix, with the way to the instances known.
+// planPool plans ranking for a mix, with the network delay to the instances known.
 func planPool(t *testing.T, mix pipelines.Mix) (pipelines.Pool, pool.Plan) {
 	p := ranking()
 	p.Sizes, p.Budget, p.Arrivals, p.Overhead = mix, 4, "poisson", poolWay

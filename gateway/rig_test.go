@@ -82,7 +82,7 @@ type worker struct {
 	fault   func(b *attach.Batch) *wire.Error
 	result  func(*attach.Result) // may change it; called by one goroutine
 	serving func(attach.Stream)  // instead of serve; nil for that
-	far     time.Duration        // way to the gateway and back
+	far     time.Duration        // delay to the gateway and back
 	stream  attach.Stream
 	done    chan error // the end of Attach
 

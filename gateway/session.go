@@ -163,7 +163,7 @@ func turnOf(ctx context.Context) *frameTurn {
 // It is sealed under a key that gateways share, for its caller, pipeline and stream, so that it can be neither
 // forged nor used for another stream.
 
-// carried is what a module keeps of a stream, on its way.
+// carried is what a module keeps of a stream, as it travels.
 type carried struct {
 	Module, By string
 	Of         []wire.NamedTensor

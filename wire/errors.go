@@ -64,7 +64,7 @@ type Error struct {
 	Cause Cause `json:"cause,omitempty"`
 }
 
-// Cause is why a frame was not let in. It is part of the protocol.
+// Cause is why a frame was refused. It is part of the protocol.
 type Cause string
 
 // The causes, both of CodeOverloaded.

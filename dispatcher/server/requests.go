@@ -52,7 +52,7 @@ type coming struct {
 	timed, again, lost, more bool
 }
 
-// arriveAll takes in the items that have come.
+// arriveAll queues the items that have come.
 func (p *peer) arriveAll() error {
 	var room [together]*dispatcher.Item
 	items := room[:0]

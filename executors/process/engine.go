@@ -165,7 +165,8 @@ func (in *instance) Run(ctx context.Context, items [][]wire.Tensor) ([][]wire.Te
 // aheadInstance is of a command that keeps a batch until it is done with the one before.
 type aheadInstance struct{ *instance }
 
-// Stage sends a batch while one is computed: it is on its way, and in the command, by the time that its turn comes.
+// Stage sends a batch while one is computed: it has reached the command by the time that its turn
+// comes.
 func (in *aheadInstance) Stage(items [][]wire.Tensor) (func(context.Context) ([][]wire.Tensor, error), error) {
 	if !in.server.Alive() {
 		return nil, in.gone()

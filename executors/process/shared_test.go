@@ -44,7 +44,8 @@ func pictures(n int) [][]wire.Tensor {
 	return items
 }
 
-// BenchmarkPictures is the way of a batch to a program and back, beside copying its bytes twice.
+// BenchmarkPictures times the transfer of a batch to a program and back, beside copying its bytes
+// twice.
 func BenchmarkPictures(b *testing.B) {
 	for _, c := range []struct {
 		n        int

@@ -33,7 +33,7 @@ type Instance struct {
 	graded    []graded // its memory after each batch size
 
 	mu   sync.Mutex
-	down error // why batches fail at once; nil while the model is well
+	down error // why batches fail at once; nil while the model is ready
 
 	stop  context.CancelFunc
 	watch sync.WaitGroup

@@ -55,8 +55,7 @@
 //
 // Survey calls the functions of a provider in several sizes and batches, and
 // times what comes back: what a model's coefficients are fitted from
-// (functions.Fit), and how long the way to the provider and its cold starts take
-// besides.
+// (functions.Fit), and how long the network to the provider and its cold starts take besides.
 //
 // Every function is called once to start an instance, which is not counted among its
 // times, and then a number of times in turn. A batch that a function refuses, because

@@ -27,7 +27,7 @@ type SurveyResult struct {
 	Way       []time.Duration // of each call, besides what the provider bills and cold starts
 	Starts    []time.Duration // of cold starts, where the provider reports them
 	Refused   []SurveyRefusal
-	Estimated bool    // some times are this side's clock, the way included
+	Estimated bool    // some times are this side's clock, network included
 	Cost      float64 // money, by the declared terms, first calls included
 }
 

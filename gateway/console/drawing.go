@@ -78,7 +78,7 @@ func curve(b *strings.Builder, from, to point) point {
 	return to
 }
 
-// lane is the way of what a module gives past the boxes of a column.
+// lane is the line of a module's output past the boxes of a column.
 type lane struct {
 	from   string
 	column int

@@ -19,9 +19,9 @@
 // "classification"); parameters that are not known are refused. Requests may be compressed
 // by gzip; answers are not.
 //
-// By a stream, requests are answered as they are done. Each is let in as if it had a call of its
-// own, and counted from when it has been read: the one that each stream is bringing is not. A
-// server that ends answers what streams bring until their clients end them, for as long as it
+// By a stream, requests are answered as they are done. Each is admitted as if it had a call of
+// its own, and counted from when it has been read: the one that each stream is bringing is not.
+// A server that ends answers what streams bring until their clients end them, for as long as it
 // waits for calls.
 //
 // What calls bring counts while it comes, where the frames of their connection are read (metered).

@@ -17,7 +17,7 @@
 //	  MODULE            one run of a module for it, from the end of what it waited for to
 //	                    the return of its outputs; those on the critical path follow each
 //	                    other without a gap and, with the time to answer, add up to the whole
-//	    engine          the time in the engine; where within the way there and back is
+//	    engine          the time in the engine; where within the round trip is
 //	                    not known, it is drawn in the middle
 //	batch MODULE        what ran together, a trace of its own; modules and engines link to it
 package tracing

@@ -78,8 +78,8 @@ var question = wire.InferRequest{ID: "q-1", Pipeline: "pair", Inputs: []wire.Nam
 
 // TestLateRequestFromClientToEngine sends a request over HTTP with a trace of its
 // caller, and reads what a collector of OTLP receives: the request is the caller's
-// child, the modules on its way follow each other, and with the time to answer they add
-// up to what it took.
+// child, its modules follow each other, and with the time to answer they add up to what it
+// took.
 func TestLateRequestFromClientToEngine(t *testing.T) {
 	var mu sync.Mutex
 	var spans []*otlp.Span

@@ -281,8 +281,8 @@ func meet(c *stream.Conn) (token string, err error) {
 	return string(f[1:]), nil
 }
 
-// Loop opens a stream over the loopback interface and gives both of its ends, to
-// measure the way. It ends with ctx.
+// Loop opens a stream over the loopback interface and returns both of its ends, to measure
+// transfers. It ends with ctx.
 func (d Dialer) Loop(ctx context.Context) (gateway, executor Stream, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -77,8 +77,8 @@ func (c *cable) pass(to, from net.Conn) {
 	}
 }
 
-// TestACutCable holds that both sides of a stream notice a cable that is cut, whether
-// something is expected or not, and that the executor finds its way once it is whole.
+// TestACutCable: both sides of a stream notice a cable that is cut, whether something is
+// expected or not, and the executor reattaches once it is whole.
 func TestACutCable(t *testing.T) {
 	for name, busy := range map[string]bool{"busy": true, "idle": false} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (s *tcpStream) readAhead() bool {
 	return true
 }
 
-// seen looks at a message on its way.
+// seen notes what a passing message changes.
 func (s *tcpStream) seen(m *Message) {
 	switch {
 	case m.Batch != nil:
@@ -127,7 +127,7 @@ func appendMessage(to []byte, m *Message) ([]byte, error) {
 // roomFor is for the frames of small messages.
 const roomFor = 512
 
-// post has a message on its way.
+// post sends a message.
 func (s *tcpStream) post(m *Message) error {
 	var room [roomFor]byte
 	made, err := appendMessage(room[:0], m)

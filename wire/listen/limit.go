@@ -139,9 +139,9 @@ func (l *limited) forget(p *Place) {
 	}
 }
 
-// Place is a connection's among those that its port keeps open. Its caller is a stranger
-// until Prove, and idle except between Begin and End. Its methods may be called from any
-// goroutine, and do nothing for nil.
+// Place is a connection's among those that its port keeps open. Its caller is a stranger, not
+// authenticated, until Prove, and idle except between Begin and End. Its methods may be called
+// from any goroutine, and do nothing for nil.
 type Place struct {
 	net.Conn
 	of   *limited

@@ -72,8 +72,8 @@ func TestMessagesTravel(t *testing.T) {
 	assert.ErrorContains(t, Parse([]byte{99}, new(Message)), "does not have")
 }
 
-// FuzzParse holds that what is parsed is written as it was, but for longer ways to
-// write a number, and that nothing is made room for that is not there.
+// FuzzParse: what is parsed is written as it was, but for longer encodings of a number, and no
+// memory is allocated for what is not there.
 func FuzzParse(f *testing.F) {
 	for _, m := range all() {
 		f.Add(inside(&m))

@@ -117,7 +117,7 @@ func (i *Identity) now() (*tls.Certificate, *x509.CertPool) {
 }
 
 // Failed is why the files as they are now could not be taken, so that those before
-// still hold, or that the certificate has expired since; nil where all is well.
+// still hold, or that the certificate has expired since; nil where neither is the case.
 func (i *Identity) Failed() error {
 	if i == nil {
 		return nil

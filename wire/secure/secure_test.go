@@ -16,7 +16,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
-// serve answers "yes" to those whom the credentials let in.
+// serve answers "yes" to those whom the credentials admit.
 func serve(t *testing.T, c secure.Credentials) string {
 	l, err := listen.HTTP("127.0.0.1:0", c, 0)
 	require.NoError(t, err)
