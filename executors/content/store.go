@@ -99,7 +99,7 @@ func (f Folder) Put(ctx context.Context, file pipelines.File, from io.Reader) er
 	defer os.Remove(part.Name()) // fails once it has been renamed
 	got, _, err := Sum(io.TeeReader(io.LimitReader(bounded{ctx, from}, file.Size+1), part))
 	if err == nil {
-		err = part.Chmod(0o555) // it is written no more, and programs run
+		err = part.Chmod(0o555) // read-only from here on, and executable for programs
 	}
 	if closed := part.Close(); err == nil {
 		err = closed
