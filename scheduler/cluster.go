@@ -30,7 +30,7 @@ func (s clusterService) solve(_ []Spec, fleet Fleet, limits Limits) []Plan {
 func (s clusterService) problem(fleet Fleet) cluster.Problem {
 	p := cluster.Problem{Cluster: *s.Cluster, Pipelines: s.Members, Wanted: s.Devices, Grows: fleet.offers(s.Cluster.Hardware)}
 	for _, h := range s.Hardware {
-		if h.Name == s.Cluster.Hardware && h.Count > 0 && p.Grows { // what may be asked for beyond what is there
+		if h.Name == s.Cluster.Hardware && h.Count > 0 && p.Grows { // as many as hosts may be made for
 			p.Cluster.Devices.Max = cmp.Or(min(p.Cluster.Devices.Max, h.Count), h.Count)
 		}
 	}

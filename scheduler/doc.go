@@ -1,8 +1,8 @@
-// Package scheduler is the room of pure decisions, one package a question:
+// Package scheduler holds the pure decisions, one package a question:
 //
 //	plan        a pipeline, its profiles, its objective  ->  what to run; its policies
 //	            are in plan/paper and plan/exact, plan/policies picks one by name
-//	sizing      the same for random arrivals  ->  the plan that attains what is asked
+//	sizing      the same for random arrivals  ->  the plan that attains its target
 //	functions   applications that share a model  ->  groups, and functions to call
 //	cluster     many pipelines that share devices  ->  how many, in which sub-clusters
 //	pool        a budget and a mix of query sizes  ->  instances to rent

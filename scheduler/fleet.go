@@ -12,7 +12,7 @@ import (
 
 // Fleet is what services may run on.
 type Fleet struct {
-	// Devices exist; nil leaves it to what the hardware of the specs says.
+	// Devices exist; nil means as many as the hardware blocks of the specs declare.
 	Devices []placement.Device
 
 	// Held are the slots of services that are not among the specs. They stay
@@ -24,7 +24,7 @@ type Fleet struct {
 	// not known, or no more than the margin that dispatchers keep.
 	Transfer time.Duration `json:",omitempty"`
 
-	// Offers are hosts that would be made when they were asked for.
+	// Offers are hosts that can be made on demand.
 	Offers []Offer `json:",omitempty"`
 }
 
@@ -66,9 +66,8 @@ func (f Fleet) available(declared []pipelines.Hardware) []pipelines.Hardware {
 type device struct{ host, name string }
 
 // shared are the devices of the hardware that others hold with groups whose times
-// are known, so that what is left can be planned with. A device on which something
-// runs that tells no period, whose batches come in bursts, or several at a time, is not
-// among them.
+// are known, so that what is left can be planned with. A device on which something runs
+// without a known period, in bursts, or several batches at a time is left out.
 func (f Fleet) shared(hardware []pipelines.Hardware) []plan.HeldDevice {
 	var order []device
 	found := map[device]*plan.HeldDevice{}
@@ -131,7 +130,7 @@ func (f Fleet) occupied() map[string]int {
 	return count
 }
 
-// With is the fleet with so many more hosts of every offer, as its Hosts say.
+// With is the fleet with the Hosts of every offer added.
 func (f Fleet) With(offers []Offer) Fleet {
 	f.Devices, f.Offers = slices.Clone(f.Devices), nil
 	for _, o := range offers {
@@ -144,10 +143,10 @@ func (f Fleet) With(offers []Offer) Fleet {
 	return f
 }
 
-// Missing is how many hosts of what is offered would do, the least of the first offer,
-// then of the next: none where the fleet is enough as it is. enough says why one is not;
-// the error is what it says of all that can be had. It is taken that who has enough has
-// it with more as well.
+// Missing returns how many hosts of each offer suffice, as few as possible of the first,
+// then of the next; none where the fleet suffices as it is. enough returns why a fleet does
+// not suffice, and must stay nil with more hosts; its error for all that is offered is
+// returned.
 func (f Fleet) Missing(enough func(Fleet) error) ([]Offer, error) {
 	need := slices.Clone(f.Offers)
 	if err := enough(f.With(need)); err != nil {

@@ -136,8 +136,8 @@ func TestHeldAgainstBruteForce(t *testing.T) {
 	assert.NotZero(t, shared, "no plan shared")
 }
 
-// A cluster that finds its devices held by others says by whom; where there are none, that
-// there are none.
+// A cluster whose devices are held by others reports the holders; where there are no
+// devices, it reports that.
 func TestAClusterSaysWhoHasItsDevices(t *testing.T) {
 	vision := scheduler.Spec{
 		Cluster: &pipelines.Cluster{Name: "vision", Hardware: "gpu", Pipelines: []string{"member"}},

@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// Of every kind, a spec and its plan tell who they are, and what is in JSON is the field
-// of the kind alone.
+// Of every kind, a spec and its plan report their name, and JSON has the field of that kind
+// alone.
 func TestKinds(t *testing.T) {
 	specs := map[Kind]Spec{
 		KindPipeline: {Pipeline: &pipelines.Pipeline{Name: "a"}},

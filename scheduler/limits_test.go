@@ -16,7 +16,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// Every search ends when its time is up or it is told to, with the best that it has.
+// Every search ends at its time limit or when stopped, with the best plan so far.
 func TestSearchesOfAllKindsEndWhenTheyMust(t *testing.T) {
 	ranking := example(t, "../examples/pool")
 	emulated := example(t, "../examples/emulated")

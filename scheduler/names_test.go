@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// The names that plan blocks may say are those that the planners have.
+// Plan blocks accept exactly the names of the planners.
 func TestNamesAreThoseOfThePlanners(t *testing.T) {
 	assert.Equal(t, policies.Names(), pipelines.Policies(scheduler.KindPipeline))
 	assert.Equal(t, pool.Policies(), pipelines.Policies(scheduler.KindPool))

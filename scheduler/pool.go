@@ -56,8 +56,8 @@ func (s poolService) plan(fleet Fleet, l Limits) pool.Plan {
 	return pool.Solve(problem, pool.Options{Policy: s.Pool.Plan.Policy, Stop: l.ended()})
 }
 
-// unknown reports that a pool that was measured, or has learned, knows nothing of a kind, such
-// as one that has come since. The base is never left out.
+// unknown reports whether a pool with measurements has none of a kind, such as one declared
+// later. The base is never unknown.
 func unknown(p *pipelines.Pool, kind string) bool {
 	return kind != p.Base && !p.Learns() && len(p.Profile.Latency(kind)) == 0
 }

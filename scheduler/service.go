@@ -158,7 +158,7 @@ type Plan struct {
 	Cluster  *cluster.Plan   `json:",omitempty"`
 }
 
-// Planned is what the plans of all kinds can be asked.
+// Planned is the common interface of plans of all kinds.
 type Planned interface {
 	Of() (kind Kind, name string)             // the service
 	Models() []string                         // names that requests give
@@ -195,8 +195,8 @@ func (p Plan) Reason() string {
 	return ""
 }
 
-// Unfinished reports that there is no plan because the search was ended before it found one
-// or knew that there is none: more time may find one.
+// Unfinished reports that the search was ended before it found a plan or proved that there
+// is none: more time may find one.
 func (p Plan) Unfinished() bool { return p.Reason() != "" && p.Planned().EndedEarly() }
 
 // Refusal reports why the plan must not serve the service; empty where it may. A plan

@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/sizing"
 )
 
-// DefaultTimeLimit is how long a search for a plan may take wherever nothing else
-// is said, so that what is printed is searched for as long as what runs.
+// DefaultTimeLimit bounds every search for a plan, so that a printed plan is searched for
+// as long as one that runs.
 const DefaultTimeLimit = 30 * time.Second
 
 // Limits end a search early: the best plan found by then is returned, with its
@@ -19,7 +19,7 @@ const DefaultTimeLimit = 30 * time.Second
 type Limits struct {
 	Clock     func() time.Duration // reads a monotonic clock; nil measures no time
 	TimeLimit time.Duration        // of each search, by Clock; 0 for none
-	Stop      func() bool          // asked from time to time; nil for never
+	Stop      func() bool          // polled: true ends a search; nil for never
 
 	// Policies are what a program brings to plan and to serve by.
 	Policies Policies
@@ -37,8 +37,8 @@ func (l Limits) ended() func() bool {
 }
 
 // Solve plans services, together where they may share devices, and answers in
-// their order. A service that cannot be planned has a plan that says why; it does
-// not stop the others.
+// their order. A service that cannot be planned has a plan with a reason; it does not stop
+// the others.
 func Solve(specs []Spec, fleet Fleet, limits Limits) []Plan {
 	plans, done := make([]Plan, len(specs)), make([]bool, len(specs))
 	for i, s := range specs {
@@ -81,11 +81,9 @@ func Beside(specs []Spec, one int) []Spec {
 	return all
 }
 
-// solveGroup plans pipelines as if there were as many devices of each kind as they
-// like, which is what the joint search knows, beside what others hold. Where the
-// devices that exist are not enough for that, it plans each for itself with no more
-// than there are; whether they have room beside others is then for the placement to
-// find out.
+// solveGroup plans pipelines together, as if devices were unlimited, since the joint search
+// has no limits, beside what others hold. Where existing devices do not suffice, it plans
+// each for itself within them; whether they fit beside each other is left to placement.
 func solveGroup(specs []Spec, fleet Fleet, o sizing.Options) []plan.Plan {
 	free, limited := make([]plan.Problem, len(specs)), make([]plan.Problem, len(specs))
 	var held map[string]int

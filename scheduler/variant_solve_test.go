@@ -91,7 +91,7 @@ func drawVaried(t *rapid.T, name string) *pipelines.Pipeline {
 }
 
 // A plan with variants is never dearer than the plan without, where that is accurate
-// enough, and never less accurate than asked for.
+// enough, and never less accurate than the floor.
 func TestVariantsCostNoMoreAndKeepTheFloor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawVaried(t, "p")
@@ -125,7 +125,7 @@ func TestAFloorAtTheOwnAccuracyChangesNoPlan(t *testing.T) {
 	}
 }
 
-// brute tries all combinations in an order of its own and knows nothing of ChooseVariants.
+// brute tries all combinations in its own order, without ChooseVariants.
 func brute(p *pipelines.Pipeline, hardware []pipelines.Hardware) (cost, accuracy float64, found bool) {
 	cost, accuracy = math.Inf(1), 0
 	var try func(p pipelines.Pipeline, module int)

@@ -98,8 +98,8 @@ const relieveSteps = 6
 
 // Relieve is a plan for as much of the rate of a pipeline as its devices can carry, where
 // they are fixed and no combination of variants suffices for all of it: as many requests as
-// can be are answered, and the others refused. Otherwise it is the plan that there is, which
-// says why it is none.
+// can be are answered, and the others refused. In other cases it returns otherwise, the infeasible
+// plan with its reason.
 func Relieve(spec Spec, fleet Fleet, limits Limits, otherwise Plan) Plan {
 	if spec.Pipeline == nil || !spec.Pipeline.Degrades(spec.Hardware) {
 		return otherwise

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// seen lets a detector look at a span every five seconds, and gives what it tells at the end.
+// seen shows a detector a span every five seconds and returns its last advice.
 func seen(a *Arrivals, start time.Time, spans int, variation float64, completed, late int64) (*ArrivalsAdvice, int) {
 	missed := 0
 	for i := range spans {
@@ -42,7 +42,7 @@ func TestArrivalsOtherThanDeclared(t *testing.T) {
 		"bursts declared Poisson":           {"poisson", 9, 10, 1, 2, "gamma:0.1"},
 		"wilder bursts than can be planned": {"poisson", 1e6, 10, 1, 2, "gamma:0.01"},
 		"even declared Poisson":             {"poisson", 0.05, 10, -1, 0, "even"},
-		"a trace tells none":                {"trace:counts.csv", 9, 10, 0, 0, ""},
+		"a trace has none":                  {"trace:counts.csv", 9, 10, 0, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a Arrivals
@@ -93,5 +93,5 @@ func TestParts(t *testing.T) {
 	g := &Gaps{10, 1}
 	assert.Equal(t, g, MergeMeasures(Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps)
 	assert.Equal(t, g, MergeMeasures(Measures{}, Measures{Arrived: 10, Gaps: g}).Gaps)
-	assert.Nil(t, MergeMeasures(Measures{Arrived: 10, Gaps: g}, Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps, "parts of a stream tell nothing of the whole")
+	assert.Nil(t, MergeMeasures(Measures{Arrived: 10, Gaps: g}, Measures{Arrived: 10, Gaps: g}, Measures{}).Gaps, "gaps within parts of a stream are not those of the whole")
 }

@@ -9,12 +9,12 @@
 // # Hosts
 //
 // Hosts decides which hosts of a kind of hardware a provisioner makes and ends: a
-// value that looks at what there is, again and again, and reports what to do.
+// state machine that observes hosts and demand at intervals and returns what to do.
 //
-// Hosts are made when services ask for more than there are, and when there are fewer than
-// Min; never are there more than Max, those counted that are about to go, since they cost
+// Hosts are made when services need more than there are, and when there are fewer than Min.
+// There are never more than Max, hosts that are about to end included, since they cost
 // money until they are gone. A host is drained when it has not been needed for Idle: none
-// of its devices is reserved, or what is fits on free devices of other hosts. What it
-// begins is done by a driver (executors/hosts); what that could not do is tried again,
-// later each time.
+// of its devices is reserved, or what is reserved fits on free devices of other hosts. A
+// driver (executors/hosts) carries the actions out; what fails is retried with growing
+// delays.
 package autoscale

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 )
 
-// DriftOptions say when a measured rate has left the planned one for good.
-// Zero values take the defaults.
+// DriftOptions define when a measured rate has left the planned one for good. Zero values
+// take the defaults.
 type DriftOptions struct {
 	Above    float64       // share above the planned rate that counts; 0 means DefaultAbove
 	Below    float64       // share below the planned rate that counts; 0 means DefaultBelow
@@ -195,7 +195,7 @@ func (d *Drift) advice(now time.Time) Advice {
 	return a
 }
 
-// side tells on which side of the planned rate another one is.
+// side returns on which side of the planned rate another rate is.
 func (d *Drift) side(rate float64) int {
 	switch {
 	case rate > d.Planned*(1+d.Options.Above):
@@ -241,7 +241,7 @@ func positive[N float64 | int64 | time.Duration](x, otherwise N) N {
 // chance does not explain how many these are, as many are planned for as there may be by what
 // came after the first of them, which may hold some of what was before the rise.
 type Rise struct {
-	Planned float64     // requests per second that the plan is for, or the one that was asked for last
+	Planned float64     // requests per second that the plan is for, or the one requested last
 	Last    time.Time   // end of the last span, or of the change of plan
 	First   size.Latest `json:",omitzero"` // the first span in which more came
 	Since   size.Latest `json:",omitzero"` // all from there on
@@ -292,9 +292,9 @@ func (r *Rise) beyond(l size.Latest, variation float64) bool {
 	return float64(l.Arrived)-expected > noise*math.Sqrt(spread)
 }
 
-// Follow is what to do by the advice of the Rise and of a Drift, by the same measures: rises are
-// the Rise's where gateways tell the latest and what it asked for could be had, and after a fall
-// as much is planned for as may come.
+// Follow combines the advice of the Rise (fast) and of a Drift (slow) on the same measures.
+// A rise is the Rise's to handle where gateways report Latest and its last request could be
+// met; a fall is planned for with a margin for chance (Advice.Ahead).
 func (r *Rise) Follow(fast, slow Advice, d *Drift, m Measures, of *pipelines.Pipeline) Advice {
 	switch {
 	case fast.Reschedule:
@@ -340,14 +340,14 @@ const (
 	burstierMore = 0.5 // this on top, are burstier
 	calmer       = 0.3 // times the declared variation is more even
 
-	// UnknownVariation is that of arrivals that tell nothing of the gaps between requests.
+	// UnknownVariation is that of arrivals whose gaps between requests are unknown.
 	UnknownVariation = -1.0
 )
 
 // Arrivals watches whether requests come as they are declared to. Like Drift it is a
 // value that a workflow may keep; its options are those of a Drift.
 type Arrivals struct {
-	Declared  float64 // variation; negative where the declaration tells none, as of a trace
+	Declared  float64 // variation; negative where it follows from no declaration, as with a trace
 	Compared  float64 // stretches seen lately: earlier ones fade within the hold time
 	Squares   float64 // the variation of all of them together
 	Kept, All float64 // requests answered in time, and all, lately
@@ -365,7 +365,7 @@ type ArrivalsAdvice struct {
 	Attainment          float64 // meanwhile
 }
 
-// Describe says it in one line.
+// Describe returns the advice in one line.
 func (a ArrivalsAdvice) Describe() string {
 	how := "as unevenly as declared"
 	switch a.Side {
@@ -391,8 +391,8 @@ func (a ArrivalsAdvice) Arrivals() string {
 	return fmt.Sprintf("%s:%g", pipelines.ArrivalsGamma, math.Max(math.Floor(shape/digit)*digit, 0.01))
 }
 
-// Variation is the squared coefficient of variation of the gaps between requests that
-// come as the text of a declaration says; negative where it does not tell.
+// Variation is the squared coefficient of variation of the gaps between requests under
+// declared arrivals, for example gamma:0.5; negative where it cannot be derived.
 func Variation(declared string) float64 {
 	kind, shape, _, err := pipelines.SplitArrivals(declared)
 	switch {
@@ -406,8 +406,8 @@ func Variation(declared string) float64 {
 	return 0
 }
 
-// Reset starts again after a plan for the pipeline's arrivals took over at now. Frames of each stream
-// come evenly; that says nothing of those of all.
+// Reset starts again after a plan for the pipeline's arrivals took over at now. Evenly
+// paced streams are not checked: each is even, but their superposition is not.
 func (a *Arrivals) Reset(p *pipelines.Pipeline, now time.Time) {
 	declared := Variation(p.Arrivals)
 	if p.Streams() > 0 {
@@ -450,8 +450,8 @@ func (a *Arrivals) variation() float64 {
 	return a.Squares / a.Compared
 }
 
-// Seen is what is worth telling: arrivals that have been other than declared for the
-// hold time. Nil is nothing.
+// Seen returns advice when arrivals have differed from the declared ones for the hold time,
+// else nil.
 func (a *Arrivals) Seen() *ArrivalsAdvice {
 	held := a.Last.Sub(a.Since)
 	if a.Side == 0 || held < DefaultHold {

@@ -180,8 +180,8 @@ func TestMeasures(t *testing.T) {
 	assert.Equal(t, m, back)
 }
 
-// What is away is told before it is acted on, and a few requests are not.
-func TestAwayIsTold(t *testing.T) {
+// A deviation is reported before it is acted on; one of a few requests is not reported.
+func TestAwayIsReported(t *testing.T) {
 	start := time.Unix(1000, 0)
 	told := func(offered float64, seconds int) *Advice {
 		d := NewDrift(20, DriftOptions{})

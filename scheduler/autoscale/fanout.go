@@ -94,7 +94,7 @@ func (s *FanoutSeen) side() int {
 	return 0
 }
 
-// Describe says in one line what is worth telling; empty for nothing.
+// Describe returns the deviating fan-outs in one line; empty without any.
 func (s FanoutSeen) Describe() string {
 	switch most := s.Items.Largest(); {
 	case s.Most > 0 && most > s.Most:
@@ -133,7 +133,7 @@ func (f *Fanouts) Drifted(m Measures, p pipelines.Pipeline) (_ pipelines.Pipelin
 		}
 		one, mean := p.Module(s.Module), RoundUp(s.Items.Mean())
 		if one == nil || one.IsConditional() && mean > 1 || math.Abs(mean-one.Fanout) <= DefaultAbove/2*one.Fanout {
-			continue // what was asked for could not be had
+			continue // the last request could not be met
 		}
 		how = cmp.Or(how, s.Describe())
 		one.Fanout, one.Items = mean, slices.Clone(s.Items)

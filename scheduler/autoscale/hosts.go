@@ -21,7 +21,7 @@ type HostOptions struct {
 	Join     time.Duration // so long a host may be without being part of the fleet
 }
 
-// Host is one host, as the driver and the fleet know it.
+// Host is the state of one host as the driver and the fleet report it.
 type Host struct {
 	Name    string
 	Made    bool      // by the driver; others are left alone
@@ -37,7 +37,7 @@ type Host struct {
 // HostsSeen is what there is at one moment.
 type HostsSeen struct {
 	Hosts  []Host // that were made, and all others of the fleet with the hardware
-	Wanted int    // hosts that services ask for beyond those of the fleet
+	Wanted int    // hosts that services need beyond those of the fleet
 }
 
 // HostVerb is what to do with a host.
@@ -68,10 +68,10 @@ type Hosts struct {
 	Options HostOptions
 
 	busy    map[string]HostAction
-	begun   map[string]time.Time // of hosts that are being made, which the driver may not know yet
+	begun   map[string]time.Time // of hosts that are being made, which the driver may not list yet
 	idle    map[string]time.Time // since when a host has not been needed
 	absent  map[string]time.Time // since when a host has not been part of the fleet
-	left    map[string]bool      // hosts that were told to leave: their end is none of a failure
+	left    map[string]bool      // hosts that were drained: their end is no failure
 	tries   map[string]tries     // of deleting a host
 	last    int                  // the highest number of a host
 	creates tries
@@ -146,7 +146,7 @@ func (h *Hosts) all(seen HostsSeen) []Host {
 	for i := range all {
 		one := &all[i]
 		if h.busy[one.Name].What == Create {
-			one.Ended = "" // the driver does not know yet
+			one.Ended = "" // stale: it is being made
 		}
 		if n, ok := HostNumber(h.Options.Hardware, one.Name); ok {
 			h.last = max(h.last, n)
@@ -166,7 +166,7 @@ func (h *Hosts) over(now time.Time, one *Host) bool {
 	switch {
 	case one.Going:
 		return true
-	case h.left[one.Name]: // it was told to
+	case h.left[one.Name]: // drained on purpose
 		return !one.Present || one.Ended != ""
 	case one.Ended != "":
 		h.failed(now, one.Name, one.Ended)
@@ -314,7 +314,7 @@ type HostsStatus struct {
 	Min      int          `json:"min"`
 	Max      int          `json:"max"`
 	Devices  int          `json:"devices"` // of a host
-	Wanted   int          `json:"wanted"`  // hosts that services ask for beyond those of the fleet
+	Wanted   int          `json:"wanted"`  // hosts that services need beyond those of the fleet
 	Hosts    []HostStatus `json:"hosts"`   // that were made
 	Waits    string       `json:"waits,omitempty"`
 	Problem  string       `json:"problem,omitempty"` // why the latest host could not be had

@@ -19,7 +19,7 @@ func options(least, most int) HostOptions {
 	return HostOptions{Hardware: "v100", Min: least, Max: most, Devices: 2, Idle: time.Minute, Join: 5 * time.Minute}
 }
 
-// world is a driver and a fleet that do what they are told.
+// world is a driver and a fleet that carry out every action.
 type world struct {
 	t     require.TestingT
 	h     *Hosts

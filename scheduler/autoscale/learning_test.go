@@ -27,7 +27,7 @@ func TestWhatQueriesTakeIsLearned(t *testing.T) {
 	kinds := []string{"gpu", "cpu"}
 	var l Learning
 	assert.Empty(t, l.Observe(Measures{}, "gpu", kinds, 100))
-	assert.Empty(t, l.Observe(ran(5), "gpu", kinds, 100), "nobody has asked")
+	assert.Empty(t, l.Observe(ran(5), "gpu", kinds, 100), "no measures were requested")
 	assert.True(t, l.Since.IsZero())
 	assert.Empty(t, l.Observe(ran(10, gpu(10, 15, 20*ms)), "gpu", kinds, 100))
 	assert.Empty(t, l.Observe(ran(15, gpu(10, 15, 20*ms), gpu(20, 9, 30*ms)), "gpu", kinds, 100), "nothing is known of the cpu")

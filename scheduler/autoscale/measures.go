@@ -63,8 +63,7 @@ type Measures struct {
 	// then, with the modules under the names that placement.Resident gives them.
 	Members []Measures `json:"members,omitempty"`
 
-	// Latest is the end of the span by itself, as the gateway has not told it before; nil where
-	// nothing was told before.
+	// Latest covers only the time since the gateway's last report; nil in its first report.
 	Latest *Latest `json:"latest,omitempty"`
 
 	// Canary is set while another generation of a pipeline answers a share of its
@@ -88,7 +87,7 @@ func (m *Measures) SumMembers() {
 	*m = sum
 }
 
-// named are members with modules whose names tell them apart.
+// named returns the members with module names that are unique across them.
 func named(members []Measures) []Measures {
 	all := slices.Clone(members)
 	for i := range all {
@@ -137,8 +136,8 @@ type ModuleMeasures struct {
 
 	Executors []ExecutorMeasures `json:"executors,omitempty"`
 
-	// Durations states how long batches took in their engines, by hardware and
-	// size. Of pools nothing is said.
+	// Durations states how long batches took in their engines, by hardware and size; empty
+	// for pools.
 	Durations []BatchDuration `json:"durations,omitempty"`
 
 	// Transfers states how long batches were between gateway and executor and back, by the
@@ -147,7 +146,7 @@ type ModuleMeasures struct {
 }
 
 // DescribeDrops reports how many requests the module gave up, by reason where the gateway
-// tells reasons.
+// reports reasons.
 func (m *ModuleMeasures) DescribeDrops() string {
 	if m.Dropped == 0 {
 		return "0"
@@ -317,7 +316,7 @@ func MergeMeasures(all ...Measures) Measures {
 
 func add(sum *Measures, m Measures) {
 	sum.Gateway = ""
-	switch { // parts of a stream tell nothing of the whole
+	switch { // gaps within parts of a stream are not those of the whole
 	case sum.Arrived == 0:
 		sum.Gaps = m.Gaps
 	case m.Arrived > 0:

@@ -21,8 +21,8 @@ func longLists() pipelines.Mix {
 	return pipelines.Mix{{Size: 10, Weight: 2}, {Size: 50, Weight: 3}, {Size: 300, Weight: 5}}
 }
 
-// reports are what a gateway tells every five seconds of its last ten, when n
-// queries a second come of the mix.
+// reports returns a gateway's measures every five seconds, each of the last ten, when n
+// queries a second arrive with sizes of the mix.
 func reports(begin time.Time, span time.Duration, mix pipelines.Mix, n int, rng *rand.Rand) (all []Measures) {
 	for at := 5 * time.Second; at <= span; at += 5 * time.Second {
 		m := Measures{From: begin.Add(at - 10*time.Second), To: begin.Add(at), Modules: []ModuleMeasures{{Name: "query"}}}
@@ -91,13 +91,13 @@ func TestFewQueriesAreNoMix(t *testing.T) {
 	d := NewMixDrift(shortLists(), MixOptions{})
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, m := range reports(time.Unix(1000, 0), 2*time.Minute, longLists(), 1, rng) {
-		require.False(t, d.Observe(m).Replan, "120 queries say little")
+		require.False(t, d.Observe(m).Replan, "120 queries are too few")
 	}
 	require.False(t, d.Observe(Measures{From: time.Unix(1, 0), To: time.Unix(5000, 0), Modules: []ModuleMeasures{{}}}).Replan)
 	require.Empty(t, d.Seen, "silence ends a stretch")
 }
 
-// However many queries come, chance alone hardly ever asks for a plan.
+// However many queries come, chance alone hardly ever triggers a plan.
 func TestChanceIsNoDrift(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(10, 60).Draw(t, "rate")

@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// PaceOptions say when batches no longer take what the profile states. Zero
+// PaceOptions define when the durations of batches have left the profile for good. Zero
 // values take the defaults.
 type PaceOptions struct {
 	Slower   float64       // times the profile that a batch takes; 0 means DefaultSlower
@@ -41,19 +41,18 @@ const (
 	paceShare   = 0.5
 )
 
-// Pace finds modules whose batches take another time than their profile says,
-// for long. Like Drift it is a value that a workflow may keep.
+// Pace finds modules whose batches have deviated from their profile for long. Like Drift it
+// is a value that a workflow may keep.
 //
-// The recent median of every batch size stands beside the profile. A batch is
-// slower when it takes longer than Slower times the smallest profiled batch that
-// is at least as large, which is what a dispatcher takes it for; it is faster
-// when it takes less than Faster times the largest profiled batch that is at most
-// as large. A module is slower or faster when the batches of most of its requests
-// are. Batches of executors that run several at a time are compared with what the profile
-// says of so many; they may be faster when they happen to run alone, which says nothing of the
-// profile. What executors take while they serve is what a plan must count on, with
-// everything that the machine does besides, so the advice has the median, and not
-// the low quantile by which a profile is first measured.
+// The recent median of every batch size is compared with the profile. A batch is slower
+// when it takes longer than Slower times the smallest profiled batch that is at least as
+// large, which is what a dispatcher takes it for; it is faster when it takes less than
+// Faster times the largest profiled batch that is at most as large. A module is slower or
+// faster when the batches of most of its requests are. Batches of executors that run
+// several at a time are compared with the profile at that concurrency; a batch that happens
+// to run alone and is faster does not count. What executors take while they serve is what a
+// plan must count on, with everything that the machine does besides, so the advice has the
+// median, and not the low quantile by which a profile is first measured.
 type Pace struct {
 	Options PaceOptions
 	Modules []ModulePace // in order of module and hardware
@@ -237,12 +236,11 @@ func (p *Pace) below(took, profiled time.Duration) bool {
 }
 
 // heal is the profile with the durations on one kind of hardware as measured:
-// each is changed by what the nearest size that was measured took beside what was
-// expected of it, by a factor of Step at most. The further that size is away, the
-// less it says: of n octaves, the factor's root of order 1+n counts. The spread
-// goes half of the way to the one measured. Larger batches still take no less
-// than smaller ones; where an estimate contradicts what was measured, it gives
-// way.
+// each is multiplied by the ratio of measured to expected duration of the nearest measured
+// size, by Step at most. That ratio counts less with distance: n octaves away, its root of
+// order 1+n is taken. The spread goes half of the way to the one measured. Larger batches
+// still take no less than smaller ones; where an estimate contradicts what was measured, it
+// gives way.
 func (p *Pace) heal(all []pipelines.Point, hardware string, runs []BatchDuration) []pipelines.Point {
 	healed := slices.Clone(all)
 	curves := make(map[int][]pipelines.Point)
@@ -422,7 +420,7 @@ func AtLeast(points, file []pipelines.Point) []pipelines.Point {
 	return all
 }
 
-// DurationOf is what points say of the configuration of another; 0 for nothing.
+// DurationOf is the duration in points of the configuration that at has; 0 for none.
 func DurationOf(points []pipelines.Point, at pipelines.Point) time.Duration {
 	if i := slices.IndexFunc(points, sameConfiguration(at)); i >= 0 {
 		return points[i].Duration

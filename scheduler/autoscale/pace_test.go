@@ -103,7 +103,7 @@ func TestWhatIsNoChangeOfPace(t *testing.T) {
 		runs   []BatchDuration
 	}{
 		"as profiled":                  {detect(), []BatchDuration{took(8, 50, 14*ms, 60*ms)}},
-		"too few to tell":              {detect(), []BatchDuration{took(8, 2, 90*ms, 90*ms)}},
+		"too few batches":              {detect(), []BatchDuration{took(8, 2, 90*ms, 90*ms)}},
 		"a few small ones":             {detect(), []BatchDuration{took(8, 50, 14*ms, 14*ms), took(1, 60, 50*ms, 60*ms)}},
 		"partly filled, not padded":    {detect(), []BatchDuration{took(7, 50, 11*ms, 12*ms)}},
 		"partly filled, padded":        {detect(), []BatchDuration{took(5, 50, 14*ms, 15*ms)}},

@@ -11,8 +11,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// MixOptions say when the sizes of queries have left the planned mix for good.
-// Zero values take the defaults.
+// MixOptions define when the sizes of queries have left the planned mix for good. Zero
+// values take the defaults.
 type MixOptions struct {
 	// Distance is how far the shares of queries up to some size must be from
 	// those planned, at the size where they differ most (the distance of
@@ -117,7 +117,7 @@ func (d *MixDrift) add(size int, n float64) {
 	d.Seen[i].Weight += n
 }
 
-// compare ends a stretch, unless it holds too few queries to tell.
+// compare ends a stretch, unless it holds too few queries to compare.
 func (d *MixDrift) compare(now time.Time) MixAdvice {
 	n := d.Seen.Total()
 	if n < float64(d.Options.MinQueries) {

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// PromiseHold is how long too few requests must be in time until that is told.
+// PromiseHold is how long too few requests must be in time before that is reported.
 const PromiseHold = time.Minute
 
 // Promise watches whether a pipeline's plan keeps what it promises, whatever the cause of that
@@ -46,14 +46,14 @@ type Broken struct {
 	Cause
 }
 
-// Describe says it in one line.
+// Describe returns it in one line.
 func (b Broken) Describe() string {
 	return fmt.Sprintf("promise not kept for %v: %s in time, %s promised; %s",
 		b.Held.Round(time.Second), quantity.Percent(b.Attainment), quantity.Percent(b.Target), b.Why)
 }
 
-// promised is the share of a pipeline's requests that are to be in time: what is declared, and
-// by default as much of even arrivals as of random ones; 0 where nothing is asked for.
+// promised is the share of a pipeline's requests that are to be in time: the declared
+// attainment, or the default, for even arrivals too; 0 where nothing is promised.
 func promised(p *pipelines.Pipeline) float64 {
 	if p.Attainment < 0 || p.SLO <= 0 {
 		return 0
@@ -81,7 +81,7 @@ func (p *Promise) Observe(m Measures, of *pipelines.Pipeline, planned *plan.Plan
 	p.Cause = cause(m, of, planned)
 }
 
-// Broken is what is worth telling; nil is nothing.
+// Broken returns a promise that has not been kept for PromiseHold, else nil.
 func (p *Promise) Broken(of *pipelines.Pipeline) *Broken {
 	held := p.Last.Sub(p.Since)
 	if p.Since.IsZero() || held < PromiseHold {

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale/size"
 )
 
-// followed plays a service that follows its load: another plan
-// serves so long after it was asked for, and gateways look four times a second.
+// followed plays a service that follows its load: a new plan serves with a delay after it
+// was requested, and gateways report four times a second.
 type followed struct {
 	of      pipelines.Pipeline
 	rate    Drift
@@ -69,7 +69,7 @@ func (f *followed) pass(now time.Time, came float64) {
 	m.From = now.Add(-look * time.Duration(min(40, len(f.by))))
 	m.Offered = float64(m.Arrived) / m.Span().Seconds()
 	if m.Arrived == 0 {
-		return // gateways tell of no service that nobody calls
+		return // gateways report no service without requests
 	}
 	a, changed := f.rate.ObserveLoad(m)
 	a.Reschedule = changed
@@ -95,8 +95,9 @@ func (f *followed) play(rng *rand.Rand, span time.Duration, from, to time.Durati
 	return lost / math.Max(1, came)
 }
 
-// TestADoubledLoadIsServedAtOnce: at any rate from 5 a second on, whenever gateways last told of
-// it, it is planned for in one step, and at most a tenth of the requests of 15 seconds is lost.
+// TestADoubledLoadIsServedAtOnce: at any rate from 5 a second on and any phase of the
+// reports, a doubled load is planned for in one step, and at most a tenth of the requests
+// of 15 seconds is lost.
 func TestADoubledLoadIsServedAtOnce(t *testing.T) {
 	for _, planned := range []float64{5, 10, 20, 40, 100, 300, 1000} {
 		worst, mean, over, latest, twice := 0.0, 0.0, 0.0, time.Duration(0), 0

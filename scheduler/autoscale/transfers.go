@@ -9,7 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// TransferOptions say when the way between gateways and executors takes longer than a
+// TransferOptions define when transfers between gateways and executors take longer than a
 // plan counts on. Zero values take the defaults.
 type TransferOptions struct {
 	Least    time.Duration // what no plan needs to count on, because dispatchers keep it anyway; 0 means DefaultTransfer

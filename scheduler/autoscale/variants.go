@@ -24,8 +24,8 @@ const (
 	degradeAhead    = 0.25
 )
 
-// For are the options for the pipeline: where it degrades and they say nothing else, a
-// change of its rate counts sooner.
+// For returns the options for the pipeline: where it degrades, unset options react to a
+// change of its rate sooner.
 func (o DriftOptions) For(p *pipelines.Pipeline, hardware []pipelines.Hardware) DriftOptions {
 	if p == nil || !p.Degrades(hardware) {
 		return o
@@ -51,8 +51,8 @@ type Answered struct {
 	Last     time.Time          `json:"last,omitzero"`      // end of the last measures
 }
 
-// Observe counts what was answered under a plan. Measures of another generation than the
-// one that serves tell nothing of who has answered.
+// Observe counts what was answered under a plan. Measures of a generation other than the
+// serving one are ignored.
 func (a *Answered) Observe(m Measures, p *plan.Plan, serving int) {
 	_, fresh := m.since(a.Last)
 	if fresh > 0 {
@@ -89,8 +89,8 @@ func (a Answered) Shares() (all []AnsweredBy) {
 	return all
 }
 
-// Describe says in a line which combination has answered which share; empty where none is
-// known.
+// Describe returns in one line which combination has answered which share; empty before any
+// request.
 func (a Answered) Describe() string {
 	sum := 0.0
 	var parts []string

@@ -17,7 +17,7 @@ func TestPipelinesThatDegradeReactSooner(t *testing.T) {
 	assert.Zero(t, DriftOptions{}.For(p, free), "devices can be had")
 	assert.Zero(t, DriftOptions{}.For(nil, fixed))
 	assert.Equal(t, degradeHold, DriftOptions{}.For(p, fixed).Hold, "what no module runs on does not matter")
-	assert.Equal(t, time.Minute, DriftOptions{Hold: time.Minute}.For(p, fixed).Hold, "what was asked for stays")
+	assert.Equal(t, time.Minute, DriftOptions{Hold: time.Minute}.For(p, fixed).Hold, "an option that is set stays")
 	p.Modules[0].Variants = nil
 	assert.Zero(t, DriftOptions{}.For(p, fixed))
 }
@@ -33,7 +33,7 @@ func TestAReserveIsNotTakenForAnotherRate(t *testing.T) {
 	assert.InDelta(t, 200, a.Rate, 5)
 	assert.Equal(t, 250.0, RoundUp(a.Wanted()))
 	assert.Equal(t, a.Rate, d.Base(a.Wanted()), "what was measured is what is watched")
-	assert.Equal(t, 300.0, d.Base(300), "somebody has asked for another rate")
+	assert.Equal(t, 300.0, d.Base(300), "another rate was requested")
 	assert.Contains(t, a.Describe(), "to have some in reserve 250/s are planned for")
 }
 

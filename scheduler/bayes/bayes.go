@@ -1,8 +1,8 @@
 // Package bayes is Bayesian optimisation over a list of candidates: after some of them
-// have been tried, Next says which to try next. What is not known is a Gaussian process
-// with a squared-exponential kernel; the candidate with the greatest expected
-// improvement is next (Mockus 1974; Jones, Schonlau, Welch 1998). The search of Ribbon,
-// with which Kairos is compared, and that of MBS, with which HarmonyBatch is.
+// have been tried, Next returns the one to try next. The unknown function is modelled as a
+// Gaussian process with a squared-exponential kernel; the candidate with the greatest
+// expected improvement is next (Mockus 1974; Jones, Schonlau, Welch 1998). Ribbon, with
+// which Kairos is compared, and MBS, with which HarmonyBatch is, search this way.
 package bayes
 
 import (
@@ -51,7 +51,7 @@ func Next(tried []Tried, candidates [][]float64, length float64) int {
 	var chol mat.Cholesky
 	weights, solved := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
 	if !chol.Factorize(cov) || chol.SolveVecTo(weights, y) != nil {
-		return 0 // points that cannot be distinguished say nothing
+		return 0 // points that cannot be distinguished carry no information
 	}
 	next, greatest := 0, math.Inf(-1)
 	k := mat.NewVecDense(n, nil)

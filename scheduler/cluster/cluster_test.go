@@ -57,8 +57,8 @@ func TestACluster(t *testing.T) {
 	assert.Contains(t, few.Reason, "need more than the")
 }
 
-// A search that is ended at any time gives a plan as soon as some number of devices is
-// known to be enough, and reports that it was ended; before that it reports that it knows none.
+// A search that is ended once some number of devices has proven enough returns a plan
+// marked as cut short; ended before, it returns an infeasible one.
 func TestASearchThatIsEnded(t *testing.T) {
 	whole := problem(pipelines.Range{}, model("a", ms, 5*ms, 50*ms, 900, 0), model("b", 2*ms, 8*ms, 90*ms, 400, 0))
 	asked := 0

@@ -2,7 +2,7 @@
 // the declared rates of many pipelines need, and which pipelines share a dispatcher
 // (Symphony, sections 4.2, 4.7 and appendix A).
 //
-//	plan.go       what is asked, and the plan with its text and its JSON
+//	plan.go       the problem, and the plan with its text and its JSON
 //	solve.go      the steps: divide objectives, divide the cluster (the problem for
 //	              Partition), size each part
 //	size.go       the least number of devices that attains, by simulation, and a bound

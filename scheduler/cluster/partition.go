@@ -19,9 +19,8 @@ const (
 	seed      = 1
 )
 
-// Partition divides the models. Its error says why that cannot be, in terms of the
-// models; where a search has not found an assignment there may still be one, and
-// the error says so.
+// Partition divides the models. The error gives the reason in terms of the models, or
+// reports that a search has found no assignment though there may be one.
 func Partition(p PartitionProblem) (PartitionResult, error) {
 	if err := p.check(); err != nil {
 		return PartitionResult{}, err

@@ -51,7 +51,7 @@ type PartitionResult struct {
 	Cost    float64 // of moving them
 }
 
-// Describe says the result in one line.
+// Describe returns the result in one line.
 func (r PartitionResult) Describe() string {
 	return fmt.Sprintf("sub-clusters within %.3g %% of the average rate and %.3g %% of the average memory, at most %.3g percentage points from the best; %d models moved",
 		100*r.Rate, 100*r.Memory, 100*r.Gap, r.Moved)
@@ -62,7 +62,7 @@ func (p *PartitionProblem) check() error {
 		return fmt.Errorf("partition: there must be at least one model and one sub-cluster")
 	}
 	if p.Current != nil && len(p.Current) != len(p.Models) {
-		return fmt.Errorf("partition: there are %d models, and %d are said to run", len(p.Models), len(p.Current))
+		return fmt.Errorf("partition: there are %d models, and current lists %d", len(p.Models), len(p.Current))
 	}
 	for _, at := range p.Current {
 		if at < -1 || at >= p.SubClusters {

@@ -165,7 +165,7 @@ func TestWhatCannotBeDivided(t *testing.T) {
 		"below zero":           {Models: []PartitionModel{{Name: "a", Rate: -1}}, SubClusters: 1},
 		"sub-cluster 3 of 2":   {Models: []PartitionModel{{Name: "a"}}, SubClusters: 2, Current: []int{3}},
 		"keeps within rate":    {Models: []PartitionModel{{Name: "a", Rate: 2}, {Name: "b", Rate: 2}}, SubClusters: 1, MostRate: 3},
-		"2 are said to run":    {Models: []PartitionModel{{Name: "a"}}, SubClusters: 1, Current: []int{0, 0}},
+		"current lists 2":      {Models: []PartitionModel{{Name: "a"}}, SubClusters: 1, Current: []int{0, 0}},
 	} {
 		_, err := Partition(p)
 		assert.ErrorContains(t, err, want)

@@ -26,14 +26,14 @@ type Problem struct {
 	// bounds and what there is allow; 0 for as many as its declared rates need.
 	Wanted int
 
-	// Grows means that more devices come when they are asked for: with fewer than it is to
-	// have the cluster serves with those that there are, and the plan states how many it lacks.
+	// Grows means that hosts are made on demand: until then the cluster serves with the
+	// devices that there are, and the plan states how many it lacks.
 	Grows bool
 }
 
-// Options say how to plan. The zero value is the default.
+// Options of planning. The zero value is the default.
 type Options struct {
-	Stop     func() bool      // asked from time to time whether to end; nil for never
+	Stop     func() bool      // polled: true ends the search; nil for never
 	Policies factory.Policies // that a program brings to dispatch by
 
 	// DispatcherRate is how many items per second one dispatcher decides about;
@@ -55,7 +55,7 @@ type Status string
 // The statuses, spelled as plans of pipelines spell them.
 const (
 	Optimal    Status = Status(plan.Optimal)    // no cluster with fewer devices can serve the declared rates
-	Feasible   Status = Status(plan.Feasible)   // it serves them; LowerBound says how far it may be from the least
+	Feasible   Status = Status(plan.Feasible)   // it serves them; LowerBound bounds how far it is from the least
 	Infeasible Status = Status(plan.Infeasible) // Reason reports why
 )
 
@@ -78,7 +78,7 @@ type Plan struct {
 	Attainment float64 `json:"attainment"`   // of the pipeline that attains least at the declared rates
 	Work       float64 `json:"work"`         // seconds of devices a second at the batches that the budgets allow
 
-	// CutShort means that the search was ended by its time limit or by who asked: fewer
+	// CutShort means that the search was ended by its time limit or its caller: fewer
 	// devices may be enough, and these may bear more.
 	CutShort bool `json:"cut_short,omitempty"`
 
@@ -181,7 +181,7 @@ func (p Plan) Describe() string {
 // numbers, rates requests per second, costs per hour.
 func (p Plan) MarshalJSON() ([]byte, error) { return quantity.Marshal(p) }
 
-// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are ignored.
+// UnmarshalJSON reads what MarshalJSON wrote; unknown fields are ignored.
 func (p *Plan) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
 
 // MarshalJSON writes the fixed field names of the contract.

@@ -122,8 +122,7 @@ func (s *sizer) size(most int) error {
 	return nil
 }
 
-// attains reports whether so many devices attain what is asked for, with 95 %
-// confidence.
+// attains reports whether so many devices attain the targets, with 95 % confidence.
 func (s *sizer) attains(devices int) (bool, error) {
 	if devices < 1 {
 		return false, nil
@@ -166,8 +165,8 @@ func (s *sizer) span(factor float64) time.Duration {
 }
 
 // finish reports what the part attains with so many devices, and by which factor all
-// its rates could grow. Where the search is ended and as many devices are known to be
-// enough, it is what the least of these attained, and rates as they are.
+// its rates could grow. Where the search is ended and fewer devices have proven enough,
+// their result counts, with a factor of 1.
 func (s *sizer) finish(devices int, out *Plan) (factor float64, err error) {
 	s.devices = devices
 	known := func(err error) bool { return errors.Is(err, simulate.ErrStopped) && devices >= s.enough }
@@ -187,7 +186,7 @@ func (s *sizer) finish(devices int, out *Plan) (factor float64, err error) {
 }
 
 // maxRateFactor is the factor by which all rates may be multiplied so that every pipeline
-// still attains what is asked for.
+// still attains its target.
 func (s *sizer) maxRateFactor(devices int) (float64, error) {
 	total, strictest := 0.0, simulate.DefaultAttainment
 	for i, l := range s.loads {

@@ -13,7 +13,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// Solve plans a cluster. It always returns a plan; one that is Infeasible says why.
+// Solve plans a cluster. It always returns a plan; one that is Infeasible has a reason.
 func Solve(p Problem, o Options) Plan {
 	switch {
 	case len(p.Pipelines) == 0:
@@ -57,8 +57,7 @@ func Solve(p Problem, o Options) Plan {
 	return out
 }
 
-// fill sizes every part, gives them the devices that are more than needed, and says
-// what all together bear.
+// fill sizes every part, distributes surplus devices and fills in what all together bear.
 func (p *Problem) fill(out *Plan, parts [][]int, divisions []division.Division, o Options) error {
 	sizers := make([]*sizer, len(parts))
 	for k, members := range parts {

@@ -20,7 +20,7 @@ type RequestID uint64
 // ExecutorID names an executor; small and dense, chosen by the driver.
 type ExecutorID int32
 
-// Request is what a policy knows of a request.
+// Request is a request as a policy sees it: no payload.
 type Request struct {
 	ID       RequestID
 	Class    int32 // which module or model; 0 where a policy serves only one (see Options.Models)
@@ -40,11 +40,11 @@ const (
 	ExecutorUp                   // Executor of Group is ready and idle
 	ExecutorFree                 // Executor has finished its batch
 	ExecutorGone                 // Executor takes no more batches
-	Timer                        // the instant asked for by SetTimer has come
+	Timer                        // the instant set by SetTimer has come
 	Granted                      // answer to Ask: the device of Executor is reserved for the batch
 	Refused                      // answer to Ask: it is not; ask again at At, or after DeviceIdle where At is Never
 	DeviceIdle                   // nothing runs any more on the device that Executor was refused
-	DeviceAlone                  // Executor has its device for itself, or has not any more, as Alone says
+	DeviceAlone                  // Executor has its device for itself (Alone), or no longer has
 )
 
 // Event is one input of a policy.
@@ -62,11 +62,11 @@ type Event struct {
 // Act of an Action.
 type Act uint8
 
-// The actions that a policy asks for.
+// The actions that a policy returns.
 const (
 	Start    Act = iota + 1 // run Batch on Executor now
 	SetTimer                // report Timer at At; replaces an earlier one
-	Drop                    // Request will not be served; Reason says why
+	Drop                    // Request will not be served, for Reason
 	Ask                     // may a batch that is not due start on Executor now and end by At? Always the last action of a Step; the driver answers with Granted or Refused
 	Release                 // nothing starts on Executor, though its device was Granted
 	Need                    // the plan next needs the device of Executor at At, then every Reservation.Period; at Never: it does not

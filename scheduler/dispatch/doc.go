@@ -3,11 +3,10 @@
 // A Policy is a pure state machine. Its driver (a dispatcher, or a simulator
 // with a virtual clock; both by a Station) reports events: a request arrived, an executor is
 // free, a timer fired. Step answers with actions: start this batch on that
-// executor, set a timer, drop a request. The policy reads no clock, starts no
-// goroutine and holds nothing of its driver: what it must ask is an action, the
-// answer an event. The same events at the same instants yield the same actions,
-// so that what is simulated is what runs, and what ran can be decided again
-// (package recording).
+// executor, set a timer, drop a request. The policy reads no clock, starts no goroutine and
+// never calls its driver: a question to it is an action, the answer an event. The same
+// events at the same instants yield the same actions, so that what is simulated is what
+// runs, and what ran can be decided again (package recording).
 //
 // What every policy promises its driver:
 //

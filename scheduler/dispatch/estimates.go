@@ -41,8 +41,8 @@ func (m *Meter) Hit(now Time) bool {
 	return changed
 }
 
-// Resume reports that the next arrival is the first after a pause, so long that the rate before
-// holds no more: it is one arrival in that time, until others tell more.
+// Resume starts the meter again after a pause so long that the earlier rate no longer
+// holds: the rate is one arrival per pause until further arrivals change it.
 func (m *Meter) Resume(now, pause Time) {
 	m.Rate = 1 / max(1, pause).Seconds()
 	m.Samples = int(min(max(1, pause/meterSample), meterHint))
@@ -123,8 +123,8 @@ func (p *Pace) Learn(now, profiled, took, all Time) {
 // last one took.
 func (p *Pace) known(now Time) bool { return p.Last > 0 && now-p.Last <= paceMemory+p.Took }
 
-// Of is how long a batch may take whose profile says d: with its spread, so that
-// most take no longer.
+// Of is how long a batch with a profiled duration d may take, spread included, so that most
+// take no longer.
 func (p *Pace) Of(now, d Time) Time { return p.Within(now, d, 1) }
 
 // Within is how long it takes with so many times the spread.
@@ -145,9 +145,9 @@ func (p *Pace) Scale(now Time) float64 {
 
 // Tuning of a Lateness.
 const (
-	latenessShare   = 0.95             // of the batches that are away no longer than said
+	latenessShare   = 0.95             // of the batches that are away no longer than the estimate
 	latenessBatches = 64               // that are counted before those before them are forgotten
-	latenessAgain   = 8                // batches after which it is worked out again, if none says so before
+	latenessAgain   = 8                // batches after which it is computed again at the latest
 	latenessMemory  = 10 * time.Second // without a batch, after which nothing is known any more
 )
 

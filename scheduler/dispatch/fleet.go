@@ -31,13 +31,13 @@ func NewFleet(groups int) Fleet {
 	return Fleet{Open: make([]bitset, groups), Ups: make([]int, groups)}
 }
 
-// Has reports whether the driver speaks of an executor that is up.
+// Has reports whether the executor exists and is up.
 func (f *Fleet) Has(id ExecutorID) bool {
 	return id >= 0 && int(id) < len(f.Execs) && f.Execs[id].Up
 }
 
-// Join adds an idle executor; one of that name leaves first. A group that no
-// model knows counts as the first.
+// Join adds an idle executor; one of that name leaves first. An unknown group counts as the
+// first.
 func (f *Fleet) Join(id ExecutorID, group int32, now Time) {
 	if id < 0 {
 		return

@@ -18,7 +18,7 @@ func TestARateIsForgottenAfterAPause(t *testing.T) {
 	m, now := steady()
 	assert.InDelta(t, 1000, m.Rate, 1)
 	m.Hit(now + 100*time.Millisecond)
-	assert.InDelta(t, 980, m.Rate, 1, "without being told, the pause is one of many samples")
+	assert.InDelta(t, 980, m.Rate, 1, "without Resume, the pause is one of many samples")
 
 	m, now = steady()
 	for range 20 {

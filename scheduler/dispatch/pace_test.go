@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Batches that a network has held up for a second say little two seconds later, when
-// nothing has come since: else nobody would be served, and nothing learned, for longer
-// than the stall itself by far.
+// Batches that a network held up for a second count little two seconds later, even if no
+// batch came since: else requests would be refused, and nothing measured, for far longer
+// than the stall.
 func TestAStallIsForgotten(t *testing.T) {
 	const profiled, stall = 2 * time.Millisecond, time.Second
 	for _, batches := range []int{1, 2, 4, 8} {

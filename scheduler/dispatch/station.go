@@ -5,13 +5,12 @@ package dispatch
 type Station struct {
 	Policy Policy
 	Driver Driver
-	Record func(now Time, ev Event, actions []Action) // is told of every step; nil where nothing is recorded
+	Record func(now Time, ev Event, actions []Action) // called with every step; nil where nothing is recorded
 
 	actions []Action
 }
 
-// Driver carries out what a policy decides. What a policy says of a request or an executor is
-// valid during the call.
+// Driver carries out what a policy decides. Arguments are valid during the call only.
 type Driver interface {
 	Start(now Time, a *Action)
 	Drop(now Time, a *Action)
@@ -21,7 +20,8 @@ type Driver interface {
 	Arbitrate(now Time, a *Action) Event
 }
 
-// Step reports an event to the policy and carries out what it decides, until it asks for nothing.
+// Step reports an event to the policy and carries out its actions, and answers to them,
+// until none are left.
 func (s *Station) Step(now Time, ev *Event) {
 	var answer Event
 	for ev.Kind != 0 {

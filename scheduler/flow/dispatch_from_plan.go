@@ -40,10 +40,9 @@ func (n *Node) Below() time.Duration {
 	return n.Keep.Planned - n.Keep.Least
 }
 
-// SetTimes fills in the times that a policy is told of an item at the node: it
-// arrived, and is to be answered, with the request that it is a part of; a
-// deadline of 0 is none. kept is what is kept of the deadline for the modules
-// below.
+// SetTimes fills in the times of an item at the node from the arrival and deadline of its
+// request; a deadline of 0 is none. kept is the part of the deadline reserved for the
+// modules below.
 func (n *Node) SetTimes(r *dispatch.Request, arrival, deadline, kept dispatch.Time) {
 	r.Arrival, r.Deadline, r.End = arrival+n.Offset, leaveBy(deadline, kept), deadline
 }
@@ -208,10 +207,10 @@ func (k KeptWindows) Max(other KeptWindows) KeptWindows {
 	return KeptWindows{max(k.Least, other.Least), max(k.Planned, other.Planned)}
 }
 
-// AdmissionService is what admission control must know of a planned pipeline. modules
-// are those that run, each after all that feed it; devices says on which devices
-// the executors of a group are, once for each batch that runs there at a time. A module that
-// the plan does not know counts as no work.
+// AdmissionService describes a planned pipeline to admission control. modules are those
+// that run, each after all that feed it; devices returns the devices of a group's
+// executors, once for each batch that runs there at a time. A module outside the plan
+// counts as no work.
 func AdmissionService(declared *pipelines.Pipeline, p *plan.Plan, modules []string, devices func(module string, group int) []int) admission.Service {
 	s := admission.Service{SLO: declared.SLO, Rate: declared.Rate, Promised: EarlyStart(true, declared, p) == tc.EarlyWithinPromise}
 	one := *declared

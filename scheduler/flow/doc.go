@@ -19,8 +19,8 @@
 //
 // A Request is a state machine without a clock and without calls into its
 // driver. Begin and Complete append the items that became ready. An item of a
-// module that scatters must be split first: only the driver knows into how many
-// (the rows of a tensor, or a random number), and tells by Split.
+// module that scatters must be split first: the driver determines into how many (the rows
+// of a tensor, or a random number), and calls Split.
 //
 //	ready = r.Begin(graph, ready[:0])
 //	for i := 0; i < len(ready); i++ {
@@ -31,15 +31,14 @@
 //		...
 //	}
 //
-// Schedule adds what a plan says of time. An item counts as arrived at its
-// module when the budgets of the modules above, on the longest path, have
-// passed since the request came (its virtual arrival), whenever it really
-// becomes ready; and it must leave early enough for the modules below.
+// Schedule adds the times of a plan. An item counts as arrived at its module when the
+// budgets of the modules above, on the longest path, have passed since the request came
+// (its virtual arrival), whenever it really becomes ready; and it must leave early enough
+// for the modules below.
 //
 // # Time
 //
-// The file dispatch_from_plan.go turns a plan into what those who run it must know of
-// time: how the dispatcher of a module is to collect its batches, and how long a batch
-// of any size takes. The simulator and whoever serves requests read a plan with
-// the same functions, so that what is simulated is what runs.
+// The file dispatch_from_plan.go derives from a plan how the dispatcher of a module
+// collects its batches, and how long a batch of any size takes. Simulator, dispatcher and
+// gateway call the same functions, so that what is simulated is what runs.
 package flow

@@ -12,10 +12,9 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// twin tells by brute force what Request keeps count of: after every step it
-// looks at all modules and all frames again. A frame is the path to it: the
-// place of an item in each of the scopes around it. Scopes are those of
-// package pipelines, lists of names.
+// twin computes by brute force what Request keeps count of: after every step it checks all
+// modules and all frames again. A frame is the path to it: the place of an item in each of
+// the scopes around it. Scopes are those of package pipelines, lists of names.
 type twin struct {
 	p      *pipelines.Pipeline
 	needed map[string]bool
@@ -131,8 +130,8 @@ func above(p *pipelines.Pipeline, name, from string) bool {
 
 // TestRequestsAgainstBruteForce runs requests through random DAGs with fan-outs
 // within fan-outs, of no item at all too, and completes what is ready in random
-// order. Every item becomes ready exactly once and exactly when the twin says;
-// joins see their items in order.
+// order. Every item becomes ready exactly once and exactly when the twin's does; joins see
+// their items in order.
 func TestRequestsAgainstBruteForce(t *testing.T) {
 	var r Request // used again from one request to the next
 	rapid.Check(t, func(t *rapid.T) {

@@ -103,8 +103,8 @@ const expectedLatencies = 64
 // start cost nothing more: a cold start is not billed.
 //
 // The window ends with the first timeout of any request in the batch. Let the first
-// request be of application k, at 0, and a_j be when application j first asks after it.
-// The window is min(T_k, min over j with T_j < T_k of a_j + T_j); so
+// request be of application k, at 0, and a_j be when the first request of application j
+// comes after it. The window is min(T_k, min over j with T_j < T_k of a_j + T_j); so
 //
 //	P(window > x) = exp(-sum over those j of r_j·max(0, x - T_j)),  x < T_k ,
 //
@@ -185,7 +185,7 @@ func (w *windows) mean(x float64) float64 {
 }
 
 // quantile is the window of a batch that begins with application k which a share of them
-// exceeds; cut says that a request of another application ends it.
+// exceeds; cut means that a request of another application ends it.
 func (w *windows) quantile(k int, exceeds float64) (x float64, cut bool) {
 	left := -math.Log(exceeds) // of the hazard, which is the sum of the rates of shorter timeouts
 	most := w.apps[k].Timeout.Seconds()

@@ -41,8 +41,8 @@ type Offer struct {
 
 // Offers lists every function of the provider that can run the model, with
 // every batch size that fits it (equations 1 to 4 and 6).
-// A call takes longer at most than the model says, by the overhead of the provider or
-// what was measured of the way there, which is not billed.
+// The maximum of a call exceeds the model's by the overhead of the provider or the measured
+// transfer, which are not billed.
 func Offers(p Problem) []Offer {
 	all := append(cpuOffers(p), gpuOffers(p)...)
 	for i := range all {
@@ -154,8 +154,8 @@ func (s *frontier) within(limit float64) *Offer {
 // equivalent timeout may stay below what the batch needs, and still fill it.
 const batchTolerance = 1e-9
 
-// demand is what a group asks of a function, whatever the function: applications
-// folded into one, in rising order of objectives.
+// demand is what a group requires of any function: applications folded into one, in rising
+// order of objectives.
 //
 // With timeouts T = slo - latency, equation 5 folds two applications into
 //

@@ -30,5 +30,5 @@ func TestDeclaredTerms(t *testing.T) {
 	}
 	batch, err := Solve(p, Options{Policy: PolicyBatch})
 	require.NoError(t, err)
-	t.Logf("harmonybatch costs %.3f of BATCH; the paper says 0.63", got.CostPerRequest/batch.CostPerRequest)
+	t.Logf("harmonybatch costs %.3f of BATCH; the paper reports 0.63", got.CostPerRequest/batch.CostPerRequest)
 }

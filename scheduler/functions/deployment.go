@@ -50,7 +50,7 @@ func (o Offer) at(function string) pipelines.FunctionSize {
 // Describe is the size of the function in words, such as "2 GB GPU".
 func (o Offer) Describe() string { return o.size() }
 
-// Managed is one function of one size as its provider is told of it.
+// Managed is one function of one size as configured at its provider.
 type Managed struct {
 	Name                   string  // the last part of its address
 	pipelines.FunctionSize         // Batch is the largest that it is sent

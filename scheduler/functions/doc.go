@@ -1,6 +1,6 @@
 // Package functions decides which applications share a batch, and what kind of
-// serverless function runs it, when several applications with objectives of
-// their own ask one model (HarmonyBatch: Chen, Xu, Gu, Chen, Liu, Zhou 2024).
+// serverless function runs it, when several applications with objectives of their own use
+// one model (HarmonyBatch: Chen, Xu, Gu, Chen, Liu, Zhou 2024).
 //
 // Solve takes a function, its provider and a policy, and returns a Plan as
 // data. In order:
@@ -10,7 +10,7 @@
 //     which objectives are held by (equations 1 to 4), hence a cost per request
 //     (equation 6). Where the provider bills in steps, the average is rounded
 //     up to them.
-//     A group asks for something that fits it. A request waits at most its own
+//     A group needs an offer that fits it. A request waits at most its own
 //     timeout, objective less maximum latency; the batch leaves when the first
 //     timeout among its requests runs out. Timeouts of all applications move
 //     together with the latency, and so does the equivalent timeout of the
@@ -27,7 +27,7 @@
 //     neighbours in the order of objectives together, with a lower bound
 //     (bound.go) that holds for all. published_policies.go has the baselines, too.
 //   - fit.go finds the coefficients from measurements, by least squares, and
-//     says how far off they are.
+//     reports how far off they are.
 //
 // Costs are money per request, in the currency of the provider's prices.
 package functions

@@ -295,8 +295,8 @@ func (r FitReport) Describe() string {
 	return b.String()
 }
 
-// What a model is fitted from: more sizes and batches than coefficients, so that the
-// report can tell how far the curves are off.
+// What a model is fitted from: more sizes and batches than coefficients, so that the report
+// can state how far the curves are off.
 const (
 	surveyCPUSizes = 5
 	surveyGPUSizes = 3

@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// measured makes calls of a model as its coefficients say: for every
-// configuration an average and a maximum, so that the mean is right.
+// measured draws calls of a model from its coefficients: for every configuration an average
+// and a maximum, so that the mean is right.
 func measured(p pipelines.FunctionProfile, noise float64, r *rand.Rand) []Sample {
 	var all []Sample
 	call := func(platform Platform, size float64, batch int, avg, most float64) {
@@ -118,8 +118,8 @@ func ExampleFit() {
 	// 4 batch sizes on CPU functions, GPU 0.00168 s per request; at most 0 % off
 }
 
-// Where all functions are large enough, the curve says nothing absurd of smaller ones, and
-// a profile can hold it.
+// Where all measured functions are large enough, the curve is still valid for smaller ones,
+// and a profile can hold it.
 func TestFitOfLargeFunctions(t *testing.T) {
 	var samples []Sample
 	for i, size := range []float64{2, 4, 6, 10, 16} {

@@ -20,7 +20,7 @@ func drawManaged(t *rapid.T, label string) []Managed {
 	return sorted(all)
 }
 
-// carry does what Manage says.
+// carry applies the result of Manage.
 func carry(has []Managed, c Managing) []Managed {
 	all := map[string]Managed{}
 	for _, m := range has {

@@ -54,11 +54,11 @@ type GroupMeasures struct {
 	Billed     time.Duration
 	Spent      float64 // money, by the declared terms
 
-	Told     int64   // calls of which the provider said what it asks for them
-	Charged  float64 // what it asked for those
+	Told     int64   // calls for which the provider reported a charge
+	Charged  float64 // the sum of these charges
 	Declared float64 // what they cost by the declared terms
 
-	Estimated int64 // calls whose time the provider did not tell; the gateway's clock stands in
+	Estimated int64 // calls whose time the provider did not report; the gateway's clock stands in
 }
 
 // Violations is the share of an application's ended requests that have no
@@ -167,14 +167,14 @@ const (
 	billCalls = 20
 )
 
-// Misbilled reports that the provider asks for something else than the declared terms
-// make of its times; empty where it does not, or does not say.
+// Misbilled describes charges of the provider that differ from the declared terms; empty
+// where they agree, or too few are reported.
 func (g GroupMeasures) Misbilled() string {
 	off := math.Abs(g.Charged - g.Declared)
 	if g.Told < billCalls || off <= billTolerance*g.Declared {
 		return ""
 	}
-	return fmt.Sprintf("%s: the provider asked for %s for %d calls, and by the declared terms they cost %s; correct the prices or the billing of its block, for plans are made by them",
+	return fmt.Sprintf("%s: the provider charged %s for %d calls, and by the declared terms they cost %s; correct the prices or the billing of its block, for plans are made by them",
 		g.Name, quantity.Money(g.Charged), g.Told, quantity.Money(g.Declared))
 }
 

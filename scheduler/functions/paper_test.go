@@ -127,9 +127,9 @@ func TestTableI(t *testing.T) {
 }
 
 // TestTableIAsPrinted plans the second group with the older program's slips:
-// equation 5 without its denominator, and one request more than constraint 9
-// asks for. That is the plan that the paper prints: a batch of 13, timeouts of
-// 0.45 and 0.65 s, 0.63 of what BATCH costs.
+// equation 5 without its denominator, and one request more than constraint 9 requires. That
+// is the plan that the paper prints: a batch of 13, timeouts of 0.45 and 0.65 s, 0.63 of
+// what BATCH costs.
 func TestTableIAsPrinted(t *testing.T) {
 	p := ask(0.5, 5, 0.8, 10, 1.0, 20)
 	members := newPlanner(p).apps[1:]

@@ -18,7 +18,7 @@ type Status string
 const (
 	Optimal    Status = "optimal"    // no partition costs less, within the model
 	Feasible   Status = "feasible"   // may not be the cheapest
-	Infeasible Status = "infeasible" // no plan; Reason says why
+	Infeasible Status = "infeasible" // no plan, for Reason
 )
 
 // Plan states which applications of a function share a batch, and what runs it.
@@ -32,7 +32,7 @@ type Plan struct {
 	CostPerRequest float64       `json:"cost_per_request"`                  // mean over requests
 	ExpectedCost   float64       `json:"expected_cost_per_request"`         // as billed where requests come at random and batches leave before they are full
 	LowerBound     float64       `json:"lower_bound_per_request,omitempty"` // for every partition; 0 when none is known
-	ColdStart      time.Duration `json:"cold_start_ms,omitempty"`           // of 99 of 100 at most; 0 where the profile does not say
+	ColdStart      time.Duration `json:"cold_start_ms,omitempty"`           // of 99 of 100 at most; 0 where the profile has none
 	Prepared       bool          `json:"prepared,omitempty"`                // instances are started for all but one of a thousand calls
 	CutShort       bool          `json:"cut_short,omitempty"`               // the search ended early: more time may find less cost, or a bound
 	SolveTime      time.Duration `json:"solve_ms"`
@@ -248,8 +248,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return quantity.Marshal(p, quantity.Derived{After: behind, Tag: "gap", Value: p.Gap()}, quantity.Derived{After: behind, Tag: "cost", Value: p.CostPerHour()})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
-// ignored.
+// UnmarshalJSON reads what MarshalJSON wrote; unknown fields are ignored.
 func (p *Plan) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
 
 // groupJSON has in one what a group has of its offer and of its own.

@@ -175,8 +175,8 @@ const (
 // first is drawn; the model of costs is a Gaussian process over platform, size
 // and batch. The same seed makes the same plans.
 //
-// The authors let the search find out which functions keep the objectives. Here
-// it is told, which can only help it, and a group that can be provisioned is.
+// The authors let the search find out which functions keep the objectives. Here only those
+// are candidates, which can only help it, and a group that can be provisioned is.
 func (s *planner) searched(seed uint64) func([]app) cluster {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	var keep []int
@@ -237,8 +237,8 @@ func (s *planner) point(o Offer) []float64 {
 
 // batch is policy BATCH (Ali, Pinciroli, Yan, Smirni 2020) as the paper compares
 // with it: every application by itself on CPU functions, the cheapest size and
-// batch by exhaustive search. It takes the average latency for the longest, so
-// its plans may miss objectives; Plan.Sound says so.
+// batch by exhaustive search. It takes the average latency for the longest, so its plans
+// may miss objectives; Plan.Sound is then false.
 func (s *planner) batch() []cluster {
 	c := s.batchCatalogue()
 	var groups []cluster

@@ -27,8 +27,8 @@ func TestSimulateKeepsObjectives(t *testing.T) {
 	}
 }
 
-// TestSimulateOfSingleRequests: where batches hold one request, the model knows
-// the cost exactly.
+// TestSimulateOfSingleRequests: where batches hold one request, the model gives the cost
+// exactly.
 func TestSimulateOfSingleRequests(t *testing.T) {
 	p := ask(0.3, 5)
 	p.Function.Profile.GPU = nil
@@ -57,7 +57,7 @@ func TestSimulateAgainstTheModel(t *testing.T) {
 		worst = math.Max(worst, over)
 		assert.Greater(t, over, -0.1, "input %d", i)
 	}
-	t.Logf("requests cost %.1f %% more than the model says on average, %.0f %% at most", 100*sum/float64(inputs), 100*worst)
+	t.Logf("requests cost %.1f %% more than by the model on average, %.0f %% at most", 100*sum/float64(inputs), 100*worst)
 	assert.Less(t, sum/float64(inputs), 1.0)
 }
 
@@ -100,8 +100,8 @@ func ExampleSimulate() {
 		return
 	}
 	fmt.Printf("%d requests in batches of %.1f, not %d; %d late\n", r.Requests, r.MeanBatch, plan.Groups[0].Batch, r.Late)
-	fmt.Printf("%.2f per million, where the model says %.2f\n", 1e6*r.CostPerRequest, 1e6*r.Predicted)
+	fmt.Printf("%.2f per million, by the model %.2f\n", 1e6*r.CostPerRequest, 1e6*r.Predicted)
 	// Output:
 	// 125865 requests in batches of 11.1, not 13; 0 late
-	// 2.70 per million, where the model says 2.32
+	// 2.70 per million, by the model 2.32
 }

@@ -44,7 +44,7 @@ type planner struct {
 	catalogue *catalogue
 	seed      uint64
 	stop      func() bool // nil for never
-	stopped   bool        // the search was told to end
+	stopped   bool        // the search was ended by its caller
 }
 
 // ended reports whether the search must end; once it must, it always must.
@@ -80,12 +80,12 @@ type cluster struct {
 // maker is a policy by its name.
 type maker struct {
 	name    string
-	average bool // it knows CPU functions only, and takes average latencies for the longest
+	average bool // uses CPU functions only, and takes average latencies for the longest
 	groups  func(s *planner, out *Plan) []cluster
 }
 
-// makers lists the policies, the default first; pipelines.PlanPolicies says what declarations
-// must know of them.
+// makers lists the policies, the default first; pipelines.PlanPolicies lists what
+// declarations may set of them.
 func makers() []maker {
 	return []maker{
 		{PolicyExact, false, (*planner).exact},
@@ -190,7 +190,7 @@ func (p *Plan) finish() {
 	switch {
 	case p.Rate > 0:
 		p.CostPerRequest = sum / p.Rate
-	case members > 0: // nobody asks: what the next request would cost
+	case members > 0: // no requests: what the next one would cost
 		p.CostPerRequest = plain / float64(members)
 	}
 }
@@ -209,7 +209,7 @@ func (s *planner) infeasible(out Plan, average bool) Plan {
 	if math.IsInf(least, 1) {
 		out.Reason = "the provider has no function that runs the model"
 		if average {
-			out.Reason = "policy " + out.Policy + " knows only CPU functions, and none runs the model"
+			out.Reason = "policy " + out.Policy + " uses only CPU functions, and none runs the model"
 		}
 		return out
 	}
@@ -225,7 +225,7 @@ func (s *planner) infeasible(out Plan, average bool) Plan {
 	case len(names) > 0:
 		out.Reason = fmt.Sprintf("the fastest function takes up to %s, too long for %s; allow more time, or offer larger functions", quantity.Duration(secondsUp(least)), strings.Join(names, ", "))
 	default:
-		out.Reason = "the applications ask too rarely to fill the batches that the profile knows; profile a batch of one"
+		out.Reason = "the applications send too few requests to fill the profiled batches; profile a batch of one"
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// full asks for the whole of the test whose figures docs/results/functions.md quotes;
-// without it, it runs on a part.
+// full reports whether to run the whole test whose figures docs/results/functions.md
+// quotes, not only a part.
 func full() bool { return os.Getenv("HARPAGON_FUNCTIONS_SUITE") == "full" }
 
 func BenchmarkExact1000(b *testing.B) { benchmark(b, PolicyExact, 1000) }

@@ -9,7 +9,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// ask makes a problem of pairs of objective (seconds) and rate.
+// ask makes a problem from pairs of objective (seconds) and rate.
 func ask(pairs ...float64) Problem {
 	f := pipelines.Function{Name: "vgg19", Provider: "cloud", Profile: published.VGG19()}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -11,7 +11,7 @@ import (
 // tolerance is the share of a device that counts as rounding.
 const tolerance = 1e-9
 
-// demand is what one group asks for.
+// demand is the device time and memory that one group needs.
 type demand struct {
 	module string
 	group  int
@@ -73,7 +73,7 @@ func (r *Request) use(g plan.Group) float64 {
 	return most
 }
 
-// sideBySide is the concurrency of a group as slots say it.
+// sideBySide is the concurrency of a group as slots encode it.
 func sideBySide(g plan.Group) int {
 	if g.Concurrency > 1 {
 		return g.Concurrency
@@ -81,8 +81,8 @@ func sideBySide(g plan.Group) int {
 	return 0
 }
 
-// memory is what the engine said, for each batch that runs side by side, or what
-// was measured in the profile.
+// memory is what the engine reported, times the batches that run side by side, or the
+// profile's.
 func (r *Request) memory(module string, g plan.Group, e ModuleEngine) int64 {
 	if e.Memory > 0 {
 		return e.Memory * int64(max(1, g.Concurrency))
@@ -112,7 +112,7 @@ func (r *Request) sizes(module string, g plan.Group) []int {
 	return slices.Compact(sizes)
 }
 
-// cutter says into how many executors a demand is cut.
+// cutter decides into how many executors a demand is cut.
 type cutter func(d *demand, least int) int
 
 // finer cuts every demand into a multiple of the least number of executors.

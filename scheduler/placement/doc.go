@@ -7,17 +7,15 @@
 // may share a device as long as their shares add up to at most that bound and
 // their memory fits. The bound leaves room for what a plan of mean rates does
 // not see: bursts, and batches that wait for another module's batch on the
-// same device. It is a rule of thumb, not a proof. A plan of whole or shared
-// devices says itself what runs together, and is placed as it was proven as
-// long as the devices are enough.
+// same device. It is a rule of thumb, not a proof. A plan of whole or shared devices lists
+// what runs together, and is placed as it was proven as long as the devices are enough.
 //
 // Executors that run already stay where they are when the new plan has use for
 // them, because starting one costs a model load.
 //
-// Reconcile compares desired with actual executors by name. A name says
-// everything that cannot change while an executor lives (module, model,
-// engine, device, batch), and which start of such an executor it is: what a
-// placement keeps has the name that it runs by, and what it starts has one
-// that nothing had before. So equal names mean "keep it". Start comes before
-// Stop: whoever applies the changes makes before breaking.
+// Reconcile compares desired with actual executors by name. A name encodes everything that
+// cannot change while an executor lives (module, model, engine, device, batch) and a number
+// for each start of such an executor: what a placement keeps has its running name, and what
+// it starts has a fresh one. So equal names mean "keep it". Start comes before Stop, so
+// that capacity never drops in between.
 package placement

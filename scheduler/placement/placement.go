@@ -59,8 +59,8 @@ type Slot struct {
 	Rides bool `json:",omitempty"`
 }
 
-// Emulated is the engine of executors that run no network, and answer with what they make
-// up in the time that profiles say.
+// Emulated is the engine of executors that run no network: they return invented tensors
+// after the profiled time.
 const Emulated = pipelines.EngineEmulated
 
 // Emulates reports whether answers of the executor are made up, of one of its modules at least.
@@ -148,8 +148,8 @@ func (d *Deployment) Kind() pipelines.Kind {
 	return pipelines.KindPipeline
 }
 
-// DefaultMaxShare is the most of a device's time that a placement plans to
-// use where a Request does not say.
+// DefaultMaxShare is the most of a device's time that a placement uses where a Request sets
+// no MaxShare.
 const DefaultMaxShare = 0.75
 
 // Request is everything that Place looks at.

@@ -10,11 +10,10 @@ import (
 	planning "github.com/harpagon/harpagon/scheduler/plan/demand"
 )
 
-// A plan of whole or shared devices says which groups run together on a device
-// and proves that their batches are done in time. proven places it as it is:
-// every machine of a group on a device of its own, and the groups that share
-// one together. What others run on a device may stay there where the
-// non-preemptive demand test still holds with it.
+// A plan of whole or shared devices lists the groups that run together on a device and
+// proves that their batches are done in time. proven places it as it is: every machine of a
+// group on a device of its own, and the groups that share one together. What others run on
+// a device may stay there where the non-preemptive demand test still holds with it.
 
 // unit is what must run on one device.
 type unit struct {
@@ -22,9 +21,9 @@ type unit struct {
 	tasks []planning.Task
 	share float64
 
-	// alone means that batches run side by side, where the profile knows nothing of what
-	// others do to them, or in bursts that leave nothing to count on: the device is for these
-	// executors only.
+	// alone means that the device is for these executors only: batches run side by side,
+	// and the profile does not cover others beside them, or come in bursts after which no
+	// device time is guaranteed.
 	alone bool
 
 	// partners are groups of other pipelines that the plan has on the same device.
@@ -112,8 +111,8 @@ func (r *Request) proven(units []unit) *packing {
 	return nil
 }
 
-// reservedTasks are those of other pipelines by device. known is false for
-// devices on which something runs that tells no period, or comes in bursts.
+// reservedTasks are those of other pipelines by device. known is false for devices on which
+// something runs without a known period, or in bursts.
 func (r *Request) reservedTasks(p *packing) (tasks [][]planning.Task, known []bool) {
 	tasks, known = make([][]planning.Task, len(p.loads)), make([]bool, len(p.loads))
 	for i := range known {

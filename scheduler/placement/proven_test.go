@@ -68,7 +68,7 @@ func TestPlaceFallsBackToSharesBesideWhatIsUnknown(t *testing.T) {
 	other := Slot{Executor: "x", Pipeline: "other", Host: "host", Device: "gpu/0", Share: 0.2}
 	out, err := Place(Request{Pipeline: pipeline, Plan: p, Devices: gpus(1), Reserved: []Slot{other}})
 	require.NoError(t, err)
-	assert.False(t, out.Proven, "nobody knows how long the other one holds the device")
+	assert.False(t, out.Proven, "how long the other one holds the device is unknown")
 	assert.Len(t, out.Slots, 3)
 }
 

@@ -112,9 +112,9 @@ func Identity(d *Deployment, module string) string {
 	return same
 }
 
-// content says everything that an executor keeps for life: pipeline, module,
-// device, batch, concurrency where it is above one, and, shortened, engine and model. What may change while it
-// runs (group, window, share) is not in it.
+// content encodes everything that an executor keeps for life: pipeline, module, device,
+// batch, concurrency where it is above one, and, shortened, engine and model. What may
+// change while it runs (group, window, share) is not in it.
 func (s *Slot) content() string {
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s\x00%s", s.Engine, s.Model) // a hash takes everything

@@ -98,6 +98,6 @@ func TestEveryStartHasANameOfItsOwn(t *testing.T) {
 	assert.Len(t, c.Start, 1)
 	assert.Equal(t, first[1].Executor, one[0].Executor)
 	assert.Equal(t, first[1].Group, 1, "it serves another group from now on")
-	old := place(0, Slot{}) // by whoever knows no numbers
+	old := place(0, Slot{}) // by a version without numbers in names
 	assert.Empty(t, Reconcile(place(9, old...), old).Start)
 }

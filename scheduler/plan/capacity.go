@@ -13,12 +13,12 @@ import (
 // them by count: when the cheapest plan needs more of a kind than exist, the
 // module that can do without that kind for the least money does, and the problem
 // is solved again, until what exists is enough. Where no module can, the kind is
-// left out altogether; when that does not help, the plan is infeasible and says
-// what rate would fit and which devices are missing.
+// left out altogether; when that does not help, the plan is infeasible, with the rate that
+// would fit and the missing devices as its reason.
 //
-// Under whole and shared devices policy exact knows the limits, and uses the
-// last devices of a kind beside others in one module. The way in which modules
-// share a limited kind is greedy, so no more than the bound is proven.
+// Under whole and shared devices policy exact searches within the limits, and uses the last
+// devices of a kind beside others in one module. The way in which modules share a limited
+// kind is greedy, so no more than the bound is proven.
 
 // affordable takes out the hardware of which too little exists.
 func (d driver) affordable(p Problem) (Problem, error) {

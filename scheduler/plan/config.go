@@ -153,7 +153,7 @@ const LeastWindow = 1e-9
 // 1 stays d + b/w.
 func (o Options) multiplexes() bool { return o.Concurrency && !o.Lacks("concurrency") }
 
-// atConcurrency is the part of a message that says which points count.
+// atConcurrency is the part of a message that names the points that count.
 func (o Options) atConcurrency() string {
 	if o.multiplexes() {
 		return ""

@@ -4,8 +4,8 @@
 // hardware on offer, how much of the latency objective each module may use, and
 // which configurations on how many machines serve it for least money.
 //
-// Whoever plans calls package policies, which picks the policy that the options
-// name; the policies are in packages paper and exact:
+// Callers plan by package policies, which picks the policy that the options name from
+// packages paper and exact:
 //
 //	p := policies.Solve(problem, options)
 //
@@ -16,11 +16,10 @@
 // requests per second answers within d + b/w of their arrival (Theorem 1 of the
 // Harpagon paper; package demand decides exactly what a dispatcher can keep).
 //
-// Read problem.go and plan.go first: what is asked and what is answered. A
-// Policy works on a Prepared problem (prepared.go): modules in topological order,
-// each with its configurations (config.go). It makes a Schedule for every
-// module and writes the plan (schedule.go); sound.go proves what a
-// dispatcher can keep of it. solve.go drives a policy: with the headroom that the
+// Read problem.go and plan.go first: input and output. A Policy works on a Prepared problem
+// (prepared.go): modules in topological order, each with its configurations (config.go). It
+// makes a Schedule for every module and writes the plan (schedule.go); sound.go proves what
+// a dispatcher can keep of it. solve.go drives a policy: with the headroom that the
 // pipeline keeps (problem.go), and no more devices than exist (capacity.go).
 //
 // Everything is a pure function of its arguments.
@@ -30,8 +29,8 @@
 // ChooseVariants chooses which networks serve a pipeline whose modules have variants.
 //
 // Each combination of variants is an ordinary pipeline: the same modules with other
-// profiles. So a choice is made around a planner, which is asked for the plan of one
-// combination after another, the most accurate first:
+// profiles. So a planner is called for one combination after another, the most accurate
+// first:
 //
 //	accuracy of a combination  =  product of the accuracies of its modules
 //
@@ -45,5 +44,6 @@
 //     they suffice, and never less than the floor.
 //
 // One network serves each module at a time: a plan gives it all requests of the module.
-// As the rate changes, so does the choice, and Shares counts who has answered how many.
+// As the rate changes, so does the choice, and Shares counts the requests that each variant
+// answered.
 package plan

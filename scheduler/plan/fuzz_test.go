@@ -11,8 +11,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// What a plan's JSON decodes to encodes and decodes to the same, and describes
-// itself, whatever it says.
+// A decoded plan encodes and decodes to the same again, and Describe takes it.
 func FuzzPlanJSON(f *testing.F) {
 	seed, err := os.ReadFile("testdata/traffic.json")
 	require.NoError(f, err)

@@ -61,7 +61,7 @@ func TestHeadroomInTwoSteps(t *testing.T) {
 }
 
 // A module alone has its whole SLO as budget, and its batches the durations that nearly all
-// measured runs kept, where the profile tells them.
+// measured runs kept, where the profile has them.
 func TestDurationsCountTheirSpread(t *testing.T) {
 	p := plantest.OneKind(1, 50, 200*time.Millisecond, pipelines.Point{Batch: 4, Duration: 10 * time.Millisecond})
 	p.Pipeline.Arrivals = pipelines.ArrivalsEven

@@ -51,19 +51,17 @@ type Options struct {
 	// at a time on a machine. Policies exact, piccolo and scrooge always do.
 	Concurrency bool
 
-	// TimeLimit bounds a search that can be cut short, by Clock: the best plan
-	// found by then is returned, with its bound, and says so (Plan.CutShort). It is
-	// a guard: searches bound their work by themselves, in steps that are the same
-	// on any machine, so that the same problem has the same plan. Policy harpagon needs milliseconds
-	// and does not look at it.
+	// TimeLimit bounds a search by Clock: the best plan found by then is returned, with its
+	// bound and CutShort set. It is a guard: searches bound their work by themselves, in
+	// steps that are the same on any machine, so that the same problem has the same plan.
+	// Policy harpagon needs milliseconds and ignores it.
 	TimeLimit time.Duration
 
 	// NoBound leaves out the search for a lower bound where budgets are given (ScheduleModules):
 	// of many plans only one may need it.
 	NoBound bool `json:"-"`
 
-	// Stop, where it is not nil, is asked from time to time; true ends a search
-	// like TimeLimit does.
+	// Stop, where it is not nil, is polled; true ends a search like TimeLimit does.
 	Stop func() bool `json:"-"`
 
 	// Policies are those that a program brings beside the ones of this project, by their names
@@ -117,8 +115,8 @@ func (o Options) costModel() string {
 // Lacks reports that a step is switched off, or one that the policy does not have.
 func (o Options) Lacks(step string) bool { return slices.Contains(o.Without, step) }
 
-// Check reports what is wrong with the options, naming what exists: their policy leaves open what
-// the table of policies says (pipelines.PlanPolicies).
+// Check returns an error for invalid options that names the valid ones: each policy accepts
+// those of its row in pipelines.PlanPolicies.
 func (o Options) Check() error {
 	open := pipelines.PlanPolicyNamed(pipelines.KindPipeline, o.Policy)
 	if !slices.Contains(CostModels(), o.costModel()) {
@@ -227,7 +225,7 @@ func (p Problem) tightened() Problem {
 	return p
 }
 
-// keep says in the plan of a tightened problem what it keeps.
+// keep notes in the plan of a tightened problem the headroom that it keeps.
 func (p *Plan) keep(declared *Problem) {
 	p.Headroom = declared.Pipeline.SLO - declared.tightened().Pipeline.SLO
 	p.SLO = declared.Pipeline.SLO
@@ -265,8 +263,8 @@ func (p *Problem) explained(err error) error {
 // HasMargin reports whether the plan keeps anything for what machines do besides.
 func (p *Plan) HasMargin() bool { return p.Headroom > 0 || p.DurationQuantile > 0 }
 
-// Relaxed is the problem without headroom, and with durations as profiles state them:
-// what it would cost otherwise tells what the margin costs.
+// Relaxed is the problem without headroom, and with durations as profiles state them: the
+// difference in cost is the price of the margin.
 func (p Problem) Relaxed() Problem {
 	none := 0.0
 	p.Pipeline.Headroom = &none
@@ -292,7 +290,7 @@ func Transferred(p pipelines.Pipeline, transfer time.Duration) pipelines.Pipelin
 	return p
 }
 
-// Count says in the plan of a pipeline that was Transferred that it counts on it.
+// Count notes in the plan of a pipeline that was Transferred the transfer that it includes.
 func (p *Plan) Count(transfer time.Duration) {
 	if p.Transfer = max(0, transfer); p.Transfer > 0 && p.Status == Infeasible {
 		p.Reason += " (" + quantity.Duration(p.Transfer) + " of that at every module for the way to executors and back, as measured)"

@@ -121,7 +121,7 @@ func (a *Allocation) group() Group {
 const OptimalityGap = 1e-6
 
 // Certify writes a lower bound, in weights, into a plan, and the status that
-// follows. restriction says among which plans it holds; empty for all.
+// follows. restriction names the plans for which it holds; empty for all.
 func (p *Prepared) Certify(out *Plan, bound float64, restriction string) {
 	if p.free() {
 		bound = 0

@@ -85,8 +85,8 @@ func (d driver) solve(p Problem) Plan {
 	return out
 }
 
-// attempt plans with one search where no devices are limited; otherwise the
-// search for the bound is one of its own, since it knows no limits.
+// attempt plans with one search where no devices are limited; otherwise the bound has a
+// search of its own, without limits.
 func (d driver) attempt(p Problem) (Plan, error) {
 	if !p.Limited() {
 		return d.unlimited(&p)
@@ -224,8 +224,8 @@ func (e *InfeasibleError) Error() string {
 }
 
 // CheckPath is an *InfeasibleError when some path is too long even where every
-// module answers in its least time; within says that a path may take the whole
-// objective, because these times hold what collecting a batch takes.
+// module answers in its least time; within means that a path may take the whole objective,
+// because these times include the collecting of a batch.
 func (p *Prepared) CheckPath(fastest []time.Duration, within bool) error {
 	need := map[string]time.Duration{}
 	for i, m := range p.Modules {
@@ -274,7 +274,7 @@ func (p *Prepared) NoSchedule(i int, budget time.Duration, hint string) error {
 	return &InfeasibleError{Pipeline: p.Pipeline.Name, Path: []string{m.Name}, SLO: p.Pipeline.SLO, Reason: reason + hint}
 }
 
-// Infeasible is the plan that says why there is none.
+// Infeasible is an infeasible plan with err as its reason.
 func (o Options) Infeasible(p *Problem, err error) Plan {
 	plan := Plan{Pipeline: p.Pipeline.Name, Policy: o.policy(), CostModel: o.costModel(), Status: Infeasible, Reason: err.Error(), SLO: p.Pipeline.SLO}
 	var why *InfeasibleError

@@ -83,10 +83,10 @@ func (c VariantCombination) Describe() string {
 // ownVariant is how a module's own network is called among its variants.
 const ownVariant = "own"
 
-// ChooseVariants asks for the cost of combinations (false where there is no plan) and returns
-// the best, or false where none that is accurate enough has a plan. It asks for as few
-// as it must: with MostAccurate for none that is less accurate than one with a plan.
-// Once ended says so it asks for no more, and cut is true.
+// ChooseVariants calls costOf for combinations (false where there is no plan) and returns
+// the best, or false where none that is accurate enough has a plan. It calls it as seldom
+// as possible: with MostAccurate for none that is less accurate than one with a plan. Once
+// ended returns true the search ends, and cut is true.
 func ChooseVariants(p *pipelines.Pipeline, aim VariantAim, ended func() bool, costOf func(VariantCombination) (float64, bool)) (best VariantCombination, found, cut bool) {
 	least := 0.0
 	for i, c := range variantCombinations(p) {
@@ -144,8 +144,8 @@ func VariantName(served []ServedVariant) string {
 	return strings.Join(parts, ", ")
 }
 
-// DescribeVariants says in one line how accurate a plan is and who serves; empty where no module
-// has variants.
+// DescribeVariants returns in one line the accuracy of a plan and its variants; empty where
+// no module has variants.
 func DescribeVariants(accuracy float64, served []ServedVariant) string {
 	if len(served) == 0 {
 		return ""

@@ -13,8 +13,8 @@
 //     the best, without trying any.
 //   - exact: the configuration with the highest goodput in simulation with
 //     policy matching, from a search that leaves out only what a proven bound
-//     excludes (see capacity), or what the limit on simulations cuts off; the
-//     plan says which.
+//     excludes (see capacity), or what the limit on simulations cuts off, as the
+//     plan states.
 //   - homogeneous: the best pool of a single kind.
 //
 // The paper calls its estimate an upper bound. It is none: it fixes which sizes

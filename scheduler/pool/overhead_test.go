@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// At the goodput of a plan that knows what queries take besides the profile, they are in
-// time with it; at that of a plan that does not, they are not.
+// At the goodput of a plan that counts the overhead of queries beyond the profile they are
+// in time in spite of it; at that of a plan that does not, they are not.
 func TestPlansKnowTheOverheadOfQueries(t *testing.T) {
 	const way, queries = 5 * time.Millisecond, 4000
 	blind := searched()

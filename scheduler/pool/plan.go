@@ -37,11 +37,11 @@ type maker struct {
 	name string
 	run  func(s *solver, plan *Plan, all []configuration, choice configuration) error
 
-	estimates bool // it goes by the paper's estimate, which is told beside what is reached
+	estimates bool // plans by the paper's estimate, which is reported beside the simulated goodput
 }
 
-// makers lists the policies, the default first; pipelines.PlanPolicies says what declarations
-// must know of them.
+// makers lists the policies, the default first; pipelines.PlanPolicies lists what
+// declarations may set of them.
 func makers() []maker {
 	return []maker{
 		{name: PolicyExact, run: (*solver).exact},
@@ -55,8 +55,8 @@ func makers() []maker {
 	}
 }
 
-// compared lists those that comparisons show unless they are told others: searches for
-// what exact finds take long.
+// compared lists the policies that comparisons show by default; the others search long for
+// what exact finds.
 func compared() []string { return []string{PolicyExact, PolicyKairos, PolicyHomogeneous} }
 
 // Status states how good a plan is known to be.
@@ -81,21 +81,21 @@ const (
 	leastSimulations = 8
 )
 
-// Bounds of how many queries a simulation plays, whatever Options say.
+// Bounds of how many queries a simulation plays, whatever the Options.
 const (
 	minSpans   = 50 // objectives that one simulation lasts, at least
 	maxQueries = 500_000
 )
 
-// Options say how to plan. The zero value is policy exact with its defaults.
+// Options of planning. The zero value is policy exact with its defaults.
 type Options struct {
 	Policy      string
 	Queries     int    // that one simulation plays; 0 means DefaultQueries
 	Simulations int    // configurations that policy exact or a search may try; 0 means as many as take about a minute, and all of a search
 	Seed        uint64 // of the queries
 
-	// Stop is asked before each configuration that is tried whether to end with the
-	// best one so far; nil is never.
+	// Stop is called before each configuration that is tried; true ends the search with the
+	// best one so far. Nil is never.
 	Stop func() bool
 }
 
@@ -143,8 +143,8 @@ type Plan struct {
 	SLO      time.Duration `json:"slo_ms"`
 	Arrivals string        `json:"arrivals"` // that goodput was simulated with
 
-	// Coefficients say what a second of each kind is worth against one of the
-	// base, for policy matching: prices of the bound.
+	// Coefficients is what a second of each kind is worth in seconds of the base, for
+	// policy matching: prices of the bound.
 	Coefficients map[string]float64 `json:"coefficients,omitempty"`
 
 	Configurations int `json:"configurations"`     // within the budget
@@ -366,8 +366,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return quantity.Marshal(p, quantity.Derived{After: "best_bound_rate", Tag: "gap,omitempty", Value: p.Gap()})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are
-// ignored.
+// UnmarshalJSON reads what MarshalJSON wrote; unknown fields are ignored.
 func (p *Plan) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, p) }
 
 // Comparison is one pool planned by several policies.

@@ -105,8 +105,7 @@ func (s *solver) drawnShares() []float64 {
 }
 
 // bound is the rate that no policy exceeds on the configuration with the
-// queries of the load (see capacity). It works in memory of its own: a study is asked
-// from many goroutines.
+// queries of the load (see capacity). Safe for many goroutines, as a study calls it.
 func (s *solver) bound(counts []int, load TrialLoad) float64 {
 	c := newCapacity(s.capacity.weight, s.capacity.attain, len(s.kinds))
 	g, _ := c.prices(s.kinds, counts, s.slo)
@@ -153,11 +152,10 @@ const leastWorth = 1e-3
 // to bound all others.
 const cutsFrom = 8
 
-// exact takes configurations, ranked by estimate, in the order of their bounds, and leaves out
-// those that the bound says cannot beat the best goodput found. What kairos
-// would choose and the base alone are measured first, so that the result is
-// never worse than these: a simulated pool that fails just above the best rate
-// so far may still sustain a higher one.
+// exact takes configurations, ranked by estimate, in the order of their bounds, and leaves
+// out those whose bound is no higher than the best goodput found. What kairos would choose
+// and the base alone are measured first, so that the result is never worse than these: a
+// simulated pool that fails just above the best rate so far may still sustain a higher one.
 //
 // A configuration is first tried at a rate just above the best so far; only one
 // that sustains it is measured. So most cost a single run.
@@ -279,9 +277,9 @@ func (s *solver) cutBound(cuts []cut, counts []int) float64 {
 	return best
 }
 
-// first is the plan of a pool of which nothing is known yet (Pool.Learns): a base
-// instance, one of each other kind so that queries tell what it takes, in the order
-// declared, and the rest of the budget for more of the base. What it serves is not known.
+// first is the plan of a pool before any measurement (Pool.Learns): a base instance, one of
+// each other kind in the order declared, so that queries measure it, and the rest of the
+// budget for more of the base. Its goodput is unknown.
 func first(plan Plan, p Problem) Plan {
 	plan.Status, plan.Reason = Infeasible, fmt.Sprintf("the base %q is not among the kinds of hardware of the pool", p.Pool.Base)
 	left := p.Pool.Budget * (1 + priceTolerance)

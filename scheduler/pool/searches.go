@@ -205,6 +205,6 @@ func (s *Study) Choice() []int { return s.choice }
 // Trial is a configuration to be tried.
 func (s *Study) Trial(counts []int) TrialPool { return s.solver.trial(counts) }
 
-// Bound is what no distributor exceeds on a configuration. It may be asked from many
-// goroutines at a time.
+// Bound is the rate that no distributor exceeds on a configuration. It is safe for
+// concurrent use.
 func (s *Study) Bound(counts []int) float64 { return s.solver.bound(counts, s.solver.load) }

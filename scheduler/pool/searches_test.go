@@ -38,7 +38,7 @@ func TestKairosPlusFindsNoMoreThanExact(t *testing.T) {
 	assert.LessOrEqual(t, Solve(searched(), o).Simulated, 2)
 }
 
-// A study tells the same bounds from many goroutines as from one.
+// A study returns the same bounds to many goroutines as to one.
 func TestBoundsOfAStudyFromManyGoroutines(t *testing.T) {
 	s, err := NewStudy(searched(), Options{Queries: 1500})
 	require.NoError(t, err)

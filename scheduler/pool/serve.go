@@ -63,8 +63,7 @@ func ServedKinds(p pipelines.Pool, of Plan) []string {
 	return names
 }
 
-// Deploy completes a deployment of Pipeline and Served with what dispatch needs
-// to know of the pool.
+// Deploy completes a deployment of Pipeline and Served with the pool's data for dispatch.
 func Deploy(d placement.Deployment, p pipelines.Pool, of Plan) placement.Deployment {
 	p.Sizes = p.Mix()
 	p.Profile.Points = nil // Pipeline has them

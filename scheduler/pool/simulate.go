@@ -10,11 +10,10 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// Dispatches lists the ways to distribute queries that Simulate knows, the default
-// first.
+// Dispatches lists the policies of distribution that Simulate accepts, the default first.
 func Dispatches() []string { return pipelines.Dispatches(pipelines.KindPool) }
 
-// SimulateOptions say how to simulate queries against a plan.
+// SimulateOptions of a simulation of queries against a plan.
 type SimulateOptions struct {
 	Dispatch string        // one of Dispatches; empty means the first
 	Arrivals string        // as of a pool; empty means those of the pool

@@ -146,7 +146,7 @@ func (l TrialLoad) drawnRate() float64 {
 }
 
 // runTrial plays the load against the pool at rate queries per second. Of the options it
-// uses those that say when to give up and what to record.
+// uses the limits and what to record.
 func runTrial(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64, o simulate.Options) (simulate.Result, error) {
 	kinds := make([]simulate.Executors, len(p.Types))
 	for g, latency := range p.table(load.largest) {
@@ -155,7 +155,7 @@ func runTrial(p TrialPool, policy dispatch.Policy, load TrialLoad, rate float64,
 	queries := simulate.Load{
 		Pipeline: pipelines.Pipeline{Name: "pool", SLO: p.SLO, Modules: []pipelines.Module{{Name: "query"}}},
 		Arrivals: load.arrivals, Sizes: load.sizes,
-		Rate: rate * load.drawnRate(), // of one a second that was asked for, so many were drawn
+		Rate: rate * load.drawnRate(), // for each query a second of the nominal rate, so many were drawn
 	}
 	o.Duration, o.Noise = load.Span(rate)+1, p.Noise
 	r, err := simulate.OnExecutors([]simulate.Load{queries}, kinds, policy, o)

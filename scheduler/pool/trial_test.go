@@ -121,8 +121,8 @@ func TestGoodput(t *testing.T) {
 	assert.InEpsilon(t, 100/0.99, got, 0.01, "at 101 a second one in a hundred is dropped")
 }
 
-// TestMatchingLearnsOnLine holds that a pool whose latencies nobody has told
-// sustains nearly as much as one that was profiled, and one with noise, too.
+// TestMatchingLearnsOnLine holds that a pool without profiles, with noise too, sustains
+// nearly as much as one that was profiled.
 func TestMatchingLearnsOnLine(t *testing.T) {
 	p := pair(2, 4)
 	mix := pipelines.Mix{{Size: 5, Weight: 5}, {Size: 20, Weight: 3}, {Size: 40, Weight: 1}, {Size: 80, Weight: 0.5}}

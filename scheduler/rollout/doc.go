@@ -3,8 +3,8 @@
 // While a canary is held, the old generation answers most requests and the new one its
 // share, on executors and in queues of its own, so that it takes nothing from the others.
 // Every gateway draws by Draw which of the two a request goes to, and counts outcomes
-// (Seen). Decide says from the sum whether to hold on, to promote the new generation to
-// all requests, or to take it back:
+// (Seen). Decide returns from the sum whether to hold on, to promote the new generation to
+// all requests, or to roll it back:
 //
 //   - at once, when it costs more per request than allowed, or when what it attains is
 //     below what is allowed and chance does not explain it (a score test at Surely
@@ -13,5 +13,5 @@
 //     it waits for more, up to Patience times the hold.
 //
 // A shadow is sent copies and answers nobody: what it attains counts in the same way, and
-// answers that differ from the old generation's are counted, to be told.
+// answers that differ from the old generation's are counted and reported.
 package rollout

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Enough is how many requests of the new generation say something of it.
+	// Enough is how many requests of the new generation a verdict needs.
 	Enough = 20
 
 	// Patience bounds how long the hold grows while fewer came, in holds.
@@ -56,7 +56,7 @@ func (s Seen) Add(o Seen) Seen {
 	return s
 }
 
-// Describe says in one line how both fare.
+// Describe returns in one line how both fare.
 func (s Seen) Describe() string {
 	text := fmt.Sprintf("generation %d attains %s of %d requests, the one before %s of %d",
 		s.Generation, percent(s.Canary), s.Canary.Requests, percent(s.Stable), s.Stable.Requests)
@@ -114,7 +114,7 @@ func Decide(u pipelines.Update, held time.Duration, seen Seen, cost Cost) Decisi
 }
 
 func below(least float64) string {
-	return fmt.Sprintf(", below the %s that its update block asks for", quantity.Percent(least))
+	return fmt.Sprintf(", below the %s that its update block requires", quantity.Percent(least))
 }
 
 // surelyBelow reports that a true share of least would hardly give so few in time: the score

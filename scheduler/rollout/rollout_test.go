@@ -54,7 +54,7 @@ func TestDecide(t *testing.T) {
 var order = map[rollout.Verdict]int{rollout.Revert: 0, rollout.Hold: 1, rollout.Promote: 2}
 
 // One more request in time never makes the verdict worse, and one that was not never
-// better, as long as there are as many looks and requests that say something.
+// better, as long as the number of looks and of counted requests stays the same.
 func TestDecideIsMonotone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := pipelines.Update{Canary: 0.1, Hold: time.Minute, Revert: pipelines.Revert{Attainment: rapid.Float64Range(0.01, 1).Draw(t, "least")}}

@@ -147,8 +147,7 @@ type Scaling struct {
 	Advise func(size.Measures) size.Advice
 }
 
-// DefaultEvery is how often measures come where nothing else is said, as gateways send
-// them.
+// DefaultEvery is the default interval of measures, that at which gateways send them.
 const DefaultEvery = 5 * time.Second
 
 // Size is how a cluster was at the end of a span of measures.
@@ -158,7 +157,7 @@ type Size struct {
 	Paid     int     // these and those that start
 	Requests int64   // that came since the last
 	Missed   int64   // requests that were ended since then and not in time
-	Bad      float64 // share of the pipeline with most; 0 where too few tell
+	Bad      float64 // share of the pipeline with most; 0 where too few requests ended
 	Idle     float64 // share of the devices' time
 	Advice   int     // devices more, or fewer, since the last
 }
@@ -199,7 +198,7 @@ func (e *engine) scale(s Scaling, kind string) {
 	e.scaled = all
 }
 
-// rise asks for more devices at once where requests are lost.
+// rise requests more devices at once where requests are lost.
 func (e *engine) rise() {
 	s := e.scaled
 	if s.reports.Every == 0 {
@@ -221,7 +220,7 @@ func (e *engine) rise() {
 	}
 }
 
-// ask asks for more devices.
+// ask requests more devices.
 func (e *engine) ask(more int) {
 	s := e.scaled
 	for range more {
@@ -244,8 +243,8 @@ func (e *engine) nextMeasure() Time {
 	return at
 }
 
-// measure lets devices that were asked for serve, and at the end of a span asks for more or gives
-// some back.
+// measure lets requested devices serve, and at the end of a span requests more or returns
+// some.
 func (e *engine) measure() {
 	s := e.scaled
 	for len(s.coming) > 0 && s.coming[0] <= e.now {

@@ -124,11 +124,10 @@ func drops(t require.TestingT, l Load, p plan.Plan, o Options, check func(given)
 	return all, alone
 }
 
-// Where batches are of one, what is given up could not have been in time whatever were
-// done from then on, with all that there is for it alone: the least of its module and of
-// those below is more than it has left. So no rule, whatever it knows, would have answered it
-// from there. What serves gives up others besides: only where nothing has been done for them,
-// and another one starts in that instant, which has more time left.
+// With batches of one, a request is only given up when it could not have been in time even
+// with all devices to itself: the least time of its module and of those below exceeds what
+// is left. The serving rule also gives up others, but only before any work on them, and
+// when one with more time left starts in the same instant.
 func TestNothingIsDroppedThatCouldBeInTime(t *testing.T) {
 	hopeless, yielded := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -48,7 +48,7 @@ type engine struct {
 	giveUp   int64      // misses after which the run stops; 0 means never
 	test     test
 	observer Observer
-	seen     []Request // of the batch that the observer is told of
+	seen     []Request // of the batch that is reported to the observer
 	stop     func() bool
 
 	keys             keys
@@ -176,7 +176,7 @@ func (e *engine) run() {
 		if next != at {
 			at, since = next, e.events
 		} else if e.events-since > mostAtOnce {
-			e.fault = fmt.Errorf("simulate: the clock stands still at %v: a policy asks for ever to be called at once", at)
+			e.fault = fmt.Errorf("simulate: the clock stands still at %v: a policy sets its timer to now again and again", at)
 		}
 		if e.events&(askEvery-1) == 0 && e.stop != nil && e.stop() {
 			e.fault = ErrStopped
@@ -242,7 +242,7 @@ func (e *engine) schedule(at int32) {
 	}
 }
 
-// submit hands an item to its station; more says that another of its request follows.
+// submit hands an item to its station; more means that another of its request follows.
 func (e *engine) submit(i int32, more bool) {
 	ev := dispatch.Event{Kind: dispatch.Arrive, More: more}
 	e.describe(i, &ev.Request) // first: a processor is slow to read at once what it has written in parts
@@ -256,7 +256,7 @@ func (e *engine) submit(i int32, more bool) {
 	e.step(n.station, &ev)
 }
 
-// describe fills in what a policy knows of an item.
+// describe fills in an item's request as a policy sees it.
 func (e *engine) describe(i int32, r *dispatch.Request) {
 	it := &e.items[i]
 	a := &e.loads[it.load]

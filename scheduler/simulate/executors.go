@@ -75,8 +75,7 @@ func OnExecutors(loads []Load, kinds []Executors, policy dispatch.Policy, o Opti
 	return e.play(loads, o)
 }
 
-// elastic is what a station knows of a group that may grow. A station where
-// none may has no such list.
+// elastic is a station's state of a group that may grow; the list is nil where none may.
 type elastic struct {
 	allowed  bool
 	hardware string
@@ -117,8 +116,8 @@ func (e *engine) addWhereNoneIdles(station int32) {
 	}
 }
 
-// offer lets those that were refused a shared device ask again, now that a batch
-// has left it.
+// offer lets executors that were refused a shared device ask again after a batch has left
+// it.
 func (e *engine) offer(at int32) {
 	for user := e.devices[at].arbiter.Next(); user >= 0; user = e.devices[at].arbiter.Next() {
 		p := e.devices[at].lanes[user]

@@ -51,8 +51,8 @@ func playTwice(t *rapid.T, loads []Load, kinds []Executors, policy func() dispat
 	return r
 }
 
-// TestQueriesOnInstances: a query is a batch of its items, and takes as long as
-// its size says.
+// TestQueriesOnInstances: a query is a batch of its items, and its duration follows from
+// its size.
 func TestQueriesOnInstances(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := []Executors{

@@ -76,8 +76,8 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
-// TestConditions: of two branches under one condition, every request takes one, each as often as
-// its share says.
+// TestConditions: of two branches under one condition, every request takes one, each in its
+// share of requests.
 func TestConditions(t *testing.T) {
 	branch := func(name, gate string, share float64, not bool) pipelines.Module {
 		m := scatter(step(name, 1*ms, 1, "a"), share)

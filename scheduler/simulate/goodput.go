@@ -33,7 +33,7 @@ type Probe struct {
 	Rate      float64
 	Models    []Attained // each pipeline, over all seeds
 	Least     int        // the place in Models of the one that attains least
-	Sustained bool       // each pipeline attains what is asked
+	Sustained bool       // each pipeline attains its target
 }
 
 // Attained is what a pipeline attained over one run or several.
@@ -53,9 +53,8 @@ func (p Probe) Worst() Attained {
 }
 
 // Goodput is the outcome of a search: Rate is sustained, Above is not, and they
-// lie no further apart than the tolerance. What was seen at both says how sure
-// that is. Rate is 0 where no rate is sustained, and Above is then the lowest
-// that was tried.
+// lie no further apart than the tolerance. The results at both show how certain that is.
+// Rate is 0 where no rate is sustained, and Above is then the lowest that was tried.
 type Goodput struct {
 	Rate      float64
 	At, Above Probe
@@ -110,8 +109,8 @@ func (s Search) check() error {
 // FindGoodput looks for the highest total rate at which each pipeline reaches the
 // attainment (Symphony, section 2.1), by doubling or halving and then bisection.
 // It takes attainment to fall as the rate rises; where it does not quite, the
-// rate found is sustained all the same. The least of many pipelines is seen lower
-// than it is where each has few requests: some thousands tell 99 % well enough.
+// rate found is sustained all the same. With few requests each, the measured minimum over
+// many pipelines lies below the true one; some thousands are enough for 99 %.
 func FindGoodput(run Run, s Search) (Goodput, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {

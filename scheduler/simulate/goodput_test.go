@@ -71,8 +71,8 @@ func TestGoodputAsTheAuthorsMeasured(t *testing.T) {
 	}
 }
 
-// TestGoodputIsOfEachPipeline: a rate is borne when each pipeline keeps what is
-// asked, however well all together do.
+// TestGoodputIsOfEachPipeline: a rate is borne only when each pipeline attains its target,
+// however well all together do.
 func TestGoodputIsOfEachPipeline(t *testing.T) {
 	run := func(rate float64, _ uint64) (Result, error) {
 		few := int64(10 * min(1, 50/rate))

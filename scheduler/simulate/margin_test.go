@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/dispatch/shared"
 )
 
-// late is a pool some of whose executors are later than their profile says.
+// late is a pool some of whose executors are slower than profiled.
 type late struct {
 	punctual, slow int
 	by             time.Duration // batches of the slow ones are back

@@ -24,7 +24,7 @@ func TestIntervals(t *testing.T) {
 	assert.InDelta(t, 2.0395, studentQuantile(0.975, 31), 0.002)
 	assert.InDelta(t, 2.3646, studentQuantile(0.975, 7), 0.012)
 
-	// Misses that come all at once say less than as many spread evenly.
+	// Misses that come all at once are weaker evidence than as many spread evenly.
 	var total, spread, burst [slicesOfTime]int64
 	for i := range total {
 		total[i], spread[i], burst[i] = 100, 99, 100

@@ -40,7 +40,7 @@ func (r *records) replay(t require.TestingT) (steps int) {
 	return steps
 }
 
-// Modules that share a device ask for it; the answers are recorded, too.
+// Modules that share a device return Ask; the answers are recorded, too.
 func TestSharedDevicesAreRecorded(t *testing.T) {
 	p := pipelines.Pipeline{Name: "p", SLO: 200 * ms, Rate: 40, Modules: []pipelines.Module{step("a", 5*ms, 2), step("b", 8*ms, 4, "a")}}
 	made := policies.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, plan.Options{})

@@ -46,9 +46,9 @@ func compile(p *pipelines.Pipeline) (*flow.Graph, []node, error) {
 	return g, nodes, nil
 }
 
-// holds is the share of items in which a condition holds, by what the modules say that have it.
-// Where when and else take more than all together, since shares that are not said count as 1, it is
-// in proportion to them.
+// holds is the share of items in which a condition holds, by the modules that have it. An
+// undeclared share counts as 1; where both when and else are used, shares are scaled to sum
+// to 1.
 func holds(p *pipelines.Pipeline, when pipelines.Ref) float64 {
 	share := map[bool]float64{}
 	for i := range p.Modules {
@@ -194,7 +194,7 @@ func (e *engine) withdraw(i int32) {
 	}
 }
 
-// addAdmission makes a planned pipeline known to admission control.
+// addAdmission registers a planned pipeline with admission control.
 func (e *engine) addAdmission(at int, declared *pipelines.Pipeline, p *plan.Plan) {
 	a := &e.loads[at]
 	var modules []string
@@ -233,7 +233,7 @@ func (e *engine) admit(at int32, arrival Time) bool {
 	return true
 }
 
-// leave tells admission control how a request ended.
+// leave reports to admission control how a request ended.
 func (e *engine) leave(at int32, arrival Time, answered bool) {
 	if e.admission != nil {
 		deadline := max(1, arrival+e.loads[at].slo)
@@ -253,7 +253,7 @@ func (e *engine) fits(a *loadState, node int32, k int, arrival Time) bool {
 	return e.admission == nil || e.dropping != "" || e.admission.Fits(e.now, a.number, int(node), k, max(1, arrival+a.slo-a.nodes[node].Keep.Least))
 }
 
-// countSpent tells admission control what devices have done for a request that is over.
+// countSpent reports to admission control the device time of a request that has ended.
 func (e *engine) countSpent(at int32, took Time, useful bool) {
 	if e.admission != nil {
 		e.admission.Spent(e.now, e.loads[at].number, took, useful)

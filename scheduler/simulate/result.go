@@ -23,12 +23,12 @@ type Result struct {
 	Sizes     []Size        // of a cluster that was scaled, in order of time
 
 	// Misses is the number of requests, over all pipelines, that were not
-	// answered in time; Cut says that the run ended early because of them.
+	// answered in time; Cut means that the run ended early because of them.
 	Misses int64
 	Cut    bool
 }
 
-// Counts say what became of requests: each has exactly one outcome.
+// Counts of requests by outcome: each has exactly one.
 //
 //	Requests = Completed + Late + Dropped + Refused
 type Counts struct {
@@ -49,7 +49,7 @@ type PipelineResult struct {
 	Counts
 	Attainment  float64               `json:"attainment"`          // Completed over Requests; 1 without requests
 	Interval    Interval              `json:"attainment_interval"` // that holds the attainment of a run without end
-	Goodput     *Goodput              `json:"goodput,omitempty"`   // where it was asked for
+	Goodput     *Goodput              `json:"goodput,omitempty"`   // where requested
 	MeanBatch   float64               `json:"mean_batch"`
 	Streams     *StreamResult         `json:"streams,omitempty"` // where requests are frames of streams
 	Utilisation float64               `json:"utilisation"`       // of its devices, on average: share of time with a batch on it

@@ -36,7 +36,7 @@ type Load struct {
 	Sizes []int32
 }
 
-// Options say how to simulate. The zero value simulates a minute.
+// Options of a simulation. The zero value simulates a minute.
 type Options struct {
 	// Dispatch is the policy. For plans: "tc" (when empty) or a policy of clusters,
 	// which then batches for each module by itself; for clusters one of theirs, their
@@ -81,8 +81,7 @@ type Options struct {
 	// recorded.
 	Spec factory.Spec
 
-	// Stop is asked now and then whether to end the run, which then fails with
-	// ErrStopped. Nil is never.
+	// Stop is polled; true ends the run with ErrStopped. Nil is never.
 	Stop func() bool
 
 	// Policies are dispatch policies that a program brings beside those of this project.
@@ -315,8 +314,8 @@ type stopped string
 
 func (s stopped) Error() string { return string(s) }
 
-// Dropping is a rule that says by when an item must leave its module: whatever cannot is
-// given up there.
+// Dropping is a rule for the time by which an item must leave its module; one that cannot
+// is dropped there.
 type Dropping string
 
 // The rules besides the default, which gateways follow, too: the least that the modules
@@ -365,7 +364,7 @@ func bySplit(n *flow.Node, slo Time) Time {
 	return max(0, slo-n.Offset-n.Budget)
 }
 
-// Observer is told what happens. Functions that are nil are not called.
+// Observer is called with what happens. Functions that are nil are not called.
 type Observer struct {
 	// Batch is called when a batch has been computed.
 	Batch func(Batch)
@@ -380,7 +379,7 @@ type Batch struct {
 	Begin    time.Duration
 	End      time.Duration
 	Oldest   time.Duration // when the first of it became ready
-	Group    int           // of the executor, as its policy knows it
+	Group    int           // of the executor, in its policy
 	Requests []Request     // what it held; valid until the call returns
 }
 

@@ -59,7 +59,8 @@ func (e *engine) awaitLook(passed Time) {
 	}
 }
 
-// look asks whether the verdict on every pipeline is certain; if so no more requests come.
+// look checks whether the verdict on every pipeline is certain; if so no more requests
+// come.
 func (e *engine) look() {
 	t, certain := &e.test, true
 	for i := range e.loads {
@@ -88,8 +89,8 @@ func (e *engine) look() {
 	}
 }
 
-// leastClusters is how many requests at least share their fate: before misses were seen nobody
-// knows how they cluster.
+// leastClusters is how many misses are taken to come together at least: before any was seen
+// their clustering is unknown.
 const leastClusters = 2
 
 // clustered is the low end of the score interval of the requests that would be if all of one

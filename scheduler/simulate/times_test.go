@@ -48,7 +48,7 @@ func TestParseTimes(t *testing.T) {
 	}
 }
 
-// What is drawn lies below each quantile as often as it says.
+// Samples lie below each quantile with its probability.
 func TestTimesAreDrawnByTheirQuantiles(t *testing.T) {
 	const n = 20_000
 	for name, times := range map[string]Times{

@@ -9,12 +9,12 @@ import (
 )
 
 // Where modules have devices to themselves each can be planned on its own: for more than its
-// rate, in a part of its budget, with devices added. What a candidate has late the estimate says,
-// and that of all modules adds up to no less than what the pipeline has late. So there is a row
-// of plans, of which each costs more than the one before and is the cheapest that has no more
-// late; the first that holds is looked for by halving the row. An estimate is no more than that:
-// then single modules, and pairs of them, are changed to what makes the plan cheaper, those changes
-// first that have least late.
+// rate, in a part of its budget, with devices added. The share of late requests of a
+// candidate is estimated, and the sum over modules bounds that of the pipeline. Candidates
+// thus form a row of plans, each dearer than the one before and the cheapest with its
+// estimated share; the first that attains the target in simulation is found by bisection.
+// Because estimates may be too cautious, single modules and pairs of them are then changed
+// to cheaper candidates, those with the fewest late requests first.
 
 // candidate is how a module is planned.
 type candidate struct {

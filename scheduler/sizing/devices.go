@@ -8,14 +8,14 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// How much a module needs beyond its rate, an estimate says before anything is simulated. Its
-// items come at a rate T with a variance of c of their number for each of them, and devices
-// take M of them a second. By the diffusion approximation of a queue with such arrivals and even
-// service (Kingman 1962), a share of about exp(-2·(M-T)·x/c) waits for longer than x, the time
-// that its budget leaves beside a batch. That is one for each miss allowed where
-// M = T + ln(1/miss)·c/(2x).
+// Before anything is simulated, an estimate gives how much a module needs beyond its rate.
+// Its items come at a rate T with a variance of c of their number for each of them, and
+// devices take M of them a second. By the diffusion approximation of a queue with such
+// arrivals and even service (Kingman 1962), a share of about exp(-2·(M-T)·x/c) waits for
+// longer than x, the time that its budget leaves beside a batch. That is one for each miss
+// allowed where M = T + ln(1/miss)·c/(2x).
 
-// queue is what the estimate knows of a module.
+// queue is the input of the estimate for one module.
 type queue struct{ rate, budget, wait, variance float64 }
 
 // estimates are the queues of all modules, as the plan for even arrivals has them.

@@ -65,8 +65,8 @@ func mayMiss(p *pipelines.Pipeline) float64 {
 	return 1 - p.Attainment
 }
 
-// addSpares is base, a plan that knows nothing of interruptions, where it bears them,
-// and otherwise the cheapest plan found that does.
+// addSpares is base, a plan made without regard to interruptions, where it bears them, and
+// otherwise the cheapest plan found that does.
 func addSpares(p plan.Problem, o Options, base plan.Plan) plan.Plan {
 	a := interrupted(&p)
 	if base.Status == plan.Infeasible || a.of(&base) == 0 {
@@ -105,8 +105,8 @@ func addSpares(p plan.Problem, o Options, base plan.Plan) plan.Plan {
 	return best
 }
 
-// allowed is what of the requests interruptions may take from a plan that does not
-// know of them.
+// allowed is the share of requests that interruptions may cost a plan made without regard
+// to them.
 func (a away) allowed(p *plan.Problem, base *plan.Plan) float64 {
 	if base.Expected != nil && p.Pipeline.Target() > 0 {
 		return math.Max(0, base.Expected.Low-p.Pipeline.Target())
@@ -159,7 +159,7 @@ func (a away) inProportion(p plan.Problem, o Options) plan.Plan {
 	return out
 }
 
-// bearAll reports whether plans that know nothing of interruptions bear them all.
+// bearAll reports whether plans made without regard to interruptions bear them all.
 func bearAll(problems []plan.Problem, plans []plan.Plan) bool {
 	all := true
 	for i := range plans {
@@ -278,9 +278,8 @@ func cheapest(groups []standing, allowed float64) choice {
 	return front[len(front)-1]
 }
 
-// keepsWithin gives a plan the spare machines that it needs, at most so many a group, and
-// says what it misses then. It is false where that is more than allowed, or the
-// devices that exist are not enough.
+// keepsWithin adds the spare machines that a plan needs, at most most in a group. It is
+// false where the plan still misses more than allowed, or there are too few devices.
 func (a away) keepsWithin(p *plan.Problem, out *plan.Plan, allowed float64, most int) bool {
 	groups := a.standings(p, out, most)
 	if len(groups) == 0 {

@@ -139,7 +139,7 @@ func played(t *testing.T, p plan.Problem, got plan.Plan, length time.Duration, p
 	return r.Pipelines[0].Attainment
 }
 
-// Rare interruptions, and pipelines that ask for nothing, need no machine more.
+// Rare interruptions, and pipelines without an attainment, need no machine more.
 func TestAPlanBearsRareInterruptionsAsItIs(t *testing.T) {
 	rare := Solve(spotted(380, 0.0003), Options{})
 	require.NotNil(t, rare.Interruptions)
@@ -153,8 +153,8 @@ func TestAPlanBearsRareInterruptionsAsItIs(t *testing.T) {
 	assert.Nil(t, Solve(never, Options{}).Interruptions)
 }
 
-// What is taken back too often is not worth its price; where nothing else can be had
-// there is no plan, and the reason says so.
+// What is taken back too often is not worth its price; where nothing else can be had there
+// is no plan, for that reason.
 func TestDevicesThatAreGoneTooOften(t *testing.T) {
 	p := spotted(95, 60)
 	p.Hardware[1].Price, p.Hardware[1].Recovery = 2.5, 10*time.Minute

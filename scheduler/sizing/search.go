@@ -17,7 +17,7 @@ import (
 
 // How a plan for random arrivals is looked for.
 const (
-	confidence  = 0.99      // that a plan attains at least what is asked for
+	confidence  = 0.99      // that a plan attains at least its target
 	trust       = 0.8       // the same while plans are compared
 	doubt       = 0.9       // that one does not
 	likely      = 0.8       // of the misses allowed, with which a plan that is not certain to hold is taken to
@@ -330,8 +330,8 @@ func (s *sizer) split() {
 	}
 }
 
-// rescale says of a module what it really receives. Its groups keep their
-// windows and periods: batches leave partly filled.
+// rescale sets the rates of a module to those that it really receives. Its groups keep
+// their windows and periods: batches leave partly filled.
 func (s *sizer) rescale(m *plan.Module) {
 	if m.Rate == 0 {
 		return

@@ -17,7 +17,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// A plan attains what it promises on other requests than it was judged on, as many as tell.
+// A plan attains what it promises on requests other than those it was searched with, in
+// samples that are large enough.
 func TestPlansAttainWhatTheyPromise(t *testing.T) {
 	below := 0
 	const modules, each, requests = 3, 6, 50_000
@@ -116,7 +117,8 @@ func TestSharingIsNoDearer(t *testing.T) {
 	assert.Equal(t, plan.CostShared, shared.CostModel)
 }
 
-// What asks for more costs no less: later answers, fewer of them, or fewer requests.
+// A laxer problem never costs more: a longer objective, a lower attainment, or fewer
+// requests.
 func TestLessIsNoDearer(t *testing.T) {
 	const tolerance = 1 + 2*plan.OptimalityGap
 	for _, model := range plan.CostModels() {

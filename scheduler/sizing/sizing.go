@@ -2,14 +2,12 @@
 //
 // The policies of package plan size for evenly paced requests. Where a pipeline
 // declares random arrivals and an attainment, the plan for even requests is
-// simulated with the dispatcher that will serve it, and capacity is added until
-// the simulation attains what is asked for, with 99 % confidence: plans are made
-// for more than the rate that comes, and with budgets that leave time to wait for
-// a device. The cheapest that attains the target is the result, and reports what it
-// is expected to attain.
+// simulated with the dispatcher that will serve it, and capacity is added until the
+// simulation attains the target with 99 % confidence: plans are made for more than the rate
+// that comes, and with budgets that leave time to wait for a device. The cheapest that
+// attains the target is the result, with its expected attainment.
 //
-// It also says what the headroom of a plan costs: the difference to a plan
-// without.
+// It also computes what the headroom of a plan costs: the difference to a plan without.
 package sizing
 
 import (
@@ -37,7 +35,7 @@ type Options struct {
 // taken back it has the machines to spare that its attainment needs.
 func Solve(p plan.Problem, o Options) plan.Plan { return addSpares(p, o, solve(p, o)) }
 
-// solve knows nothing of interruptions.
+// solve plans without regard to interruptions.
 func solve(p plan.Problem, o Options) plan.Plan {
 	if !simulated(&p.Pipeline) {
 		out := policies.Solve(p, o.Options)
@@ -137,7 +135,7 @@ func size(p plan.Problem, o Options) (plan.Plan, error) {
 	return out, nil
 }
 
-// simulated reports whether what a plan attains is for a simulation to say: requests come at
+// simulated reports whether only a simulation shows what a plan attains: requests come at
 // random, or divide into items that come at once.
 func simulated(p *pipelines.Pipeline) bool {
 	_, err := arrivals.Declared(p)

@@ -17,8 +17,8 @@ import (
 )
 
 // TestSolveForRandomArrivals: the plan for an even stream is not enough for a
-// Poisson one; the plan that is found attains what is asked for, on other
-// requests, too, and says so.
+// Poisson one; the plan that is found attains its target, on other requests, too, and
+// reports it.
 func TestSolveForRandomArrivals(t *testing.T) {
 	p := resnet50()
 	p.Rate, p.Arrivals, p.Attainment = 4000, "poisson", 0.99
@@ -43,14 +43,14 @@ func TestSolveForRandomArrivals(t *testing.T) {
 	}
 	p.Attainment = pipelines.NoAttainment
 	only := sizing.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1}}}, sizing.Options{})
-	assert.Less(t, only.Expected.Attainment, 0.99, "nothing is added where nothing is asked for")
+	assert.Less(t, only.Expected.Attainment, 0.99, "nothing is added without an attainment")
 	p.Attainment = 0.99
 	few := sizing.Solve(plan.Problem{Pipeline: p, Hardware: []pipelines.Hardware{{Name: "gpu", Price: 1, Count: 6}}}, sizing.Options{Options: plan.Options{CostModel: plan.CostWhole}})
 	assert.Equal(t, plan.Infeasible, few.Status)
 	assert.Contains(t, few.Reason, "99 % of poisson arrivals")
 }
 
-// A plan for random arrivals says what it expects.
+// A plan for random arrivals reports the attainment to expect.
 func ExampleSolve() {
 	p := example()
 	p.Rate, p.Arrivals, p.Attainment = 750, "poisson", 0.99

@@ -37,16 +37,15 @@ const (
 	// LookEvery is the pace at which to look whether requests are lost.
 	LookEvery = 250 * time.Millisecond
 
-	someLost = 3 // requests, before that tells something
+	someLost = 3 // requests, the least that count as a loss
 )
 
-// Reports states when what was counted of a service is told: at a steady pace, and at once when
-// requests begin to be lost. While they are, it is told again soon, after twice as long each
-// time.
+// Reports decides when the counts of a service are reported: every Every, and at once when
+// requests begin to be lost; during a loss at intervals that double up to Every.
 type Reports struct {
 	Every time.Duration
 
-	looked, told counted
+	looked, sent counted
 	wait         time.Duration // from the last report to the next
 	lossy        bool
 }
@@ -56,29 +55,29 @@ type counted struct {
 	Counts
 }
 
-// Look takes what was counted so far. Where it is time to tell, it reports what came in the
-// end: since the last report, or since the last look where the loss began after that.
+// Look takes the counts so far. When a report is due, it returns the counts since the last
+// report, or since the last look where a loss began after that, and true.
 func (r *Reports) Look(now time.Time, so Counts) (Latest, bool) {
 	seen := counted{now, so}
-	if r.told.at.IsZero() || so.Arrived < r.told.Arrived || so.Ended < r.told.Ended { // counted again
-		r.looked, r.told, r.wait, r.lossy = seen, seen, r.Every, false
+	if r.sent.at.IsZero() || so.Arrived < r.sent.Arrived || so.Ended < r.sent.Ended { // counted again
+		r.looked, r.sent, r.wait, r.lossy = seen, seen, r.Every, false
 		return Latest{}, false
 	}
 	before := r.looked
 	r.looked = seen
-	look, all := so.since(before.Counts), so.since(r.told.Counts)
-	latest := Latest{From: r.told.at, To: now, Counts: all}
+	look, all := so.since(before.Counts), so.since(r.sent.Counts)
+	latest := Latest{From: r.sent.at, To: now, Counts: all}
 	switch {
 	case !r.lossy && look.Lossy() && all.Lost >= someLost:
 		latest = Latest{From: before.at, To: now, Counts: look}
 		r.lossy, r.wait = true, now.Sub(before.at)
-	case now.Sub(r.told.at) < r.wait:
+	case now.Sub(r.sent.at) < r.wait:
 		return Latest{}, false
 	case r.lossy && all.Lossy():
 		r.wait = min(2*r.wait, r.Every)
 	default:
 		r.lossy, r.wait = false, r.Every
 	}
-	r.told = seen
+	r.sent = seen
 	return latest, true
 }

@@ -1,6 +1,6 @@
-// Package size says how many devices a cluster should have, by what is measured of it:
-// a value that observes one span of time after the other and advises a change.
-// The workflow of a cluster that serves keeps one, and the simulator plays it.
+// Package size decides how many devices a cluster should have, by what is measured of it: a
+// value that observes one span of time after the other and advises a change. The workflow
+// of a cluster that serves keeps one, and the simulator plays it.
 package size
 
 import (
@@ -12,22 +12,20 @@ import (
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// Options say when the size of a cluster is to change. Zero values take the
-// defaults.
+// Options define when the size of a cluster changes. Zero values take the defaults.
 type Options struct {
-	Bad      float64       // share of bad requests from which on more devices are asked for; 0 means DefaultBad
+	Bad      float64       // share of bad requests above which devices are added; 0 means DefaultBad
 	Spare    float64       // idle devices kept, as a share of those that the load needs; 0 means DefaultSpare
 	Shrink   time.Duration // how long devices must have idled before any is returned; 0 means DefaultShrink
 	Lead     time.Duration // from measures to devices that serve by their advice, for which a rising load is taken to rise on; 0 means DefaultLead
 	Min, Max int           // devices; a Max of 0 is no bound
 }
 
-// leastOutcomes is how many requests must have ended for the share of bad ones to tell
-// something.
+// leastOutcomes is how many requests must have ended for the share of bad ones to count.
 const leastOutcomes = 20
 
 // BadRate is the share of bad ones among the requests of a pipeline that have ended; 0
-// where they are too few to tell.
+// where they are too few to count.
 func BadRate(ended, bad int64) float64 {
 	if ended < leastOutcomes {
 		return 0
@@ -35,9 +33,9 @@ func BadRate(ended, bad int64) float64 {
 	return float64(bad) / float64(ended)
 }
 
-// Defaults of Options. More is asked for at once and returned late: a
-// square wave of load that idles for less than DefaultShrink changes the size
-// once, and a longer one twice a period.
+// Defaults of Options. Devices are added at once and returned late: a square wave of load
+// with low phases shorter than DefaultShrink changes the size once, one with longer phases
+// twice a period.
 const (
 	DefaultBad    = 0.01
 	DefaultSpare  = 0.05
@@ -57,11 +55,11 @@ const (
 )
 
 // Cluster advises on the size of a cluster by Symphony's two signals (section 4.4):
-// a bad rate r above the target asks for N·r/(1-r) more devices, an idle share f
-// returns N·f. Devices are returned only as far as the least that idled over all
-// of Shrink; once more, because fewer devices run larger batches, only where the load has been
-// low for longer than the last time. Where hardly any idle and the load rises steadily, it asks for what that will
-// need once more can serve, too. Like Drift it is a value that a workflow may keep.
+// a bad rate r above the target adds N·r/(1-r) devices, an idle share f returns N·f, at
+// most the fewest that idled at any time of Shrink. Since fewer devices run larger batches,
+// a second return follows only after the load has been low for longer than the last time.
+// Where hardly any device idles and the load rises steadily, as many are added as the load
+// will need when they serve. Like Drift it is a value that a workflow may keep.
 type Cluster struct {
 	Options Options
 	Idle    []IdleDevices // of the last Shrink, in order of time; devices that least idled
@@ -74,9 +72,9 @@ type Cluster struct {
 
 // Waves is what is remembered of the last time that the load fell.
 type Waves struct {
-	Peak float64       `json:",omitempty"` // highest rate since more devices were asked for, or the load has fallen
+	Peak float64       `json:",omitempty"` // highest rate since devices were added, or the load has fallen
 	Fell time.Time     `json:",omitzero"`  // when some were returned since then because it had fallen
-	Low  time.Duration `json:",omitempty"` // from then to when more were asked for, the last time
+	Low  time.Duration `json:",omitempty"` // from then to when devices were added, the last time
 	Had  int           `json:",omitempty"` // devices before they were returned
 	Bore float64       `json:",omitempty"` // highest rate that these have borne
 }
@@ -134,7 +132,7 @@ func (o Options) withDefaults() Options {
 }
 
 // rise is by how many devices a second the load rises steadily, 0 where it does not; step
-// says that it has risen at once.
+// reports a sudden rise.
 func (c *Cluster) rise(load float64, now time.Time) (rise float64, step bool) {
 	span := now.Sub(c.Seen).Seconds()
 	if c.Load <= 0 || span <= 0 {
@@ -163,7 +161,7 @@ func (c *Cluster) Rise(l *Latest, devices int) (a Advice) {
 	}
 	span, came := l.Span().Seconds(), float64(l.Arrived)
 	if borne := c.Peak * span; came-borne <= chance*math.Sqrt(borne) {
-		return a // no rise: the measures of all will tell
+		return a // no rise: left to Observe
 	}
 	n := float64(devices)
 	a.Bad = BadRate(l.Ended, l.Lost)
@@ -175,7 +173,7 @@ func (c *Cluster) Rise(l *Latest, devices int) (a Advice) {
 	return a
 }
 
-// Grew notes that more devices were asked for at an instant.
+// Grew notes that devices were added at an instant.
 func (c *Cluster) Grew(at time.Time) {
 	if !c.Fell.IsZero() {
 		c.Low, c.Fell = at.Sub(c.Fell), time.Time{}
@@ -189,8 +187,8 @@ func (c *Cluster) Within(a Advice, devices int) Advice {
 	return a
 }
 
-// Compare observes the measures, and says beside what is allowed what would be needed were
-// there no Max.
+// Compare observes the measures and returns the advice without Max (needed) and with it
+// (allowed).
 func (c *Cluster) Compare(m Measures) (needed, allowed Advice) {
 	free := *c
 	free.Options.Max, free.Idle = 0, slices.Clone(c.Idle)

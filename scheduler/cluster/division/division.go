@@ -55,7 +55,7 @@ func Blocking(hardware string, all ...pipelines.Pipeline) (longest time.Duration
 
 // Of divides the objective of a pipeline at its declared rate, on one kind of
 // hardware, whose devices may be busy so long (Blocking); a rate of 0 counts as one
-// request per second. Its error says which module was not profiled there, or that the
+// request per second. The error names a module without a profile there, or reports that the
 // objective cannot be met.
 func Of(p pipelines.Pipeline, hardware string, blocking time.Duration) (Division, error) {
 	p.Modules = slices.Clone(p.Modules)

@@ -1,13 +1,12 @@
-// Package factory makes dispatch policies from data. Whoever drives one, the gateway, the
-// simulator or a replay, makes it here from the same Spec, so that the policy that is simulated
-// is the one that runs, and a recording can say which one ran.
+// Package factory makes dispatch policies from data. Dispatcher, simulator and replay make
+// one from the same Spec, so that the simulated policy is the one that runs, and a
+// recording can name it.
 //
 // # Models of clusters
 //
 // SharedModels reports how the requests of a cluster are distinguished: every module of
-// every pipeline is a class of its own to the one policy that dispatches them. The
-// simulator and whoever serves make them by the same call, so that what is simulated
-// is what runs.
+// every pipeline is a class of its own to the one policy that dispatches them. Simulator
+// and dispatcher make them by the same call, so that what is simulated is what runs.
 package factory
 
 import (
@@ -63,8 +62,8 @@ type Policy struct {
 	spec func(m Module, variants []string) Spec
 }
 
-// table has the policies that cut batches for groups, beside those of clusters that package
-// shared lists; pipelines.DispatchPolicies says what declarations must know of all.
+// table lists the policies that cut batches for groups; package shared lists those of
+// clusters, and pipelines.DispatchPolicies what declarations may set of either.
 func table() []Policy {
 	return []Policy{
 		{Name: Default, spec: func(m Module, _ []string) Spec {
@@ -124,10 +123,10 @@ func (own Policies) Groups(policy string) bool {
 	return p.Groups != nil || p.spec != nil
 }
 
-// New makes a policy of this project. The error says what is wrong with the options.
+// New makes a built-in policy. The error names invalid options.
 func New(s Spec) (dispatch.Policy, error) { return Policies(nil).New(s) }
 
-// New makes the policy. The error says what is wrong with the options.
+// New makes a policy, built-in or the program's own. The error names invalid options.
 func (own Policies) New(s Spec) (dispatch.Policy, error) {
 	switch {
 	case s.TC != nil:

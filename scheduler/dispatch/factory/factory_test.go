@@ -18,7 +18,7 @@ import (
 
 const ms = time.Millisecond
 
-// What declarations must know of policies is said of those that are made here, and of no other.
+// pipelines.DispatchPolicies lists exactly the policies that are made here.
 func TestTableIsThatOfDeclarations(t *testing.T) {
 	var own Policies
 	made := shared.Names()

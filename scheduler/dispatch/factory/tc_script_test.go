@@ -26,7 +26,7 @@ import (
 //	10ms free 0 | gone 0 | cancel 1 | timer
 //
 // What follows is the transcript: every event, then the actions it caused.
-// "state" prints what Describe says. Rewrite with go test -rewrite, and read.
+// "state" prints Describe. Rewrite with go test -rewrite, and review the diff.
 func TestTCScripts(t *testing.T) {
 	play(t, "tc", parseEvent, func(d *datadriven.TestData) dispatch.Policy { return tc.New(parseOptions(t, d)) })
 }
@@ -52,7 +52,7 @@ func play(t *testing.T, family string, parse func(*testing.T, string) (dispatch.
 	})
 }
 
-// transcript plays the events and tells each with the actions it caused.
+// transcript plays the events and prints each with the actions it caused.
 func transcript(t *testing.T, p dispatch.Policy, events string, parse func(*testing.T, string) (dispatch.Time, dispatch.Event)) string {
 	var b strings.Builder
 	for line := range strings.Lines(events) {

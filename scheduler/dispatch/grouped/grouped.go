@@ -270,7 +270,7 @@ func (p *grouped) watch(group int32) {
 	p.Wakes.Set(group, at)
 }
 
-// arm asks for a timer unless one that comes no later is set already.
+// arm sets a timer unless one that fires no later is set already.
 func (p *grouped) arm(out []dispatch.Action) []dispatch.Action {
 	wake := p.Wakes.Next()
 	if wake == never || p.Armed <= wake {

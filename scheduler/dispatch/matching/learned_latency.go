@@ -95,7 +95,7 @@ func (l *learned) predict(size int32) dispatch.Time {
 	return 0
 }
 
-// knows reports whether a prediction for that size rests on what was seen of it, or of
+// knows reports whether a prediction for that size rests on queries of that size, or of
 // smaller and larger ones.
 func (l *learned) knows(size int32) bool {
 	_, seen := l.Sizes[size]

@@ -120,8 +120,8 @@ func (o Options) Check() error {
 //
 // Latencies are learned from the time between Start and ExecutorFree: by size
 // where the size was seen, else by the profile corrected by what was seen of
-// it, else by a line through what was seen. A type of which nothing is known is
-// taken to be fast, so that its first query tells.
+// it, else by a line through what was seen. A type without profile and queries is taken to
+// be fast, so that it gets a first query.
 func New(o Options) (dispatch.Policy, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ type matching struct {
 	Types        []learned
 
 	Now       dispatch.Time
-	Timer     dispatch.Time // asked for and not yet come
+	Timer     dispatch.Time // set and not yet fired
 	Earliest  dispatch.Time // no later than any deadline of waiting
 	Uneven    bool          // some of waiting have other deadlines than the objective gives them
 	Worst     dispatch.Time // the longest that any of waiting was expected to take on the base
@@ -300,8 +300,8 @@ func (p *matching) instance(id dispatch.ExecutorID) *instance {
 	return &p.Instances[id]
 }
 
-// wake asks for a timer at the earliest deadline, so that a query is answered
-// for even where no instance ever frees.
+// wake sets a timer at the earliest deadline, so that a query is dropped in time even where
+// no instance ever frees.
 func (p *matching) wake(out []dispatch.Action) []dispatch.Action {
 	if len(p.Waiting) == 0 || p.Earliest == never || p.Earliest == p.Timer {
 		return out

@@ -42,7 +42,7 @@ type codec struct {
 	last    dispatch.RequestID
 }
 
-// errMalformed is said of bytes that are no steps, though their checksum is right.
+// errMalformed reports bytes that are no steps though their checksum is right.
 const errMalformed = malformed("its content makes no sense")
 
 type malformed string

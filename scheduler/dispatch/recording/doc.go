@@ -1,11 +1,11 @@
-// Package recording keeps what dispatch policies were told and what they decided, and decides it
-// again. A recorded minute of production is a test case: the same events must give the same
-// actions, and where they do not, Replay says which is the first that differs.
+// Package recording keeps the events that dispatch policies received and the actions they
+// returned, and replays them. A recorded minute of production is a test case: the same
+// events must give the same actions, and Replay returns the first difference.
 //
 //	recording.go  what a driver holds beside a policy: the latest events in bounded memory;
 //	              a recording as a file: versioned, self-contained, checked
 //	codec.go      events and actions as bytes
-//	replay.go     decides a recording again
+//	replay.go     replays a recording
 //
 // # Format
 //

@@ -18,7 +18,7 @@ const version = 2
 
 const magic = "HARPREC"
 
-// Recording is what the stations of a gateway, or of a simulation, were told and decided.
+// Recording holds events and actions of the stations of a dispatcher, or of a simulation.
 type Recording struct {
 	Head
 	Stations []Station
@@ -169,8 +169,8 @@ func (p *parser) take(r *Recording, letter byte, content []byte) error {
 // part is as large as the state, and memory holds two of them.
 const partsInMemory = 8
 
-// Recorder keeps the latest steps of one station. A driver tells it of every policy that is put
-// in charge and of every step. The zero value keeps everything; nil keeps nothing.
+// Recorder keeps the latest steps of one station. A driver calls it for every policy that
+// is put in charge and for every step. The zero value keeps everything; nil keeps nothing.
 type Recorder struct {
 	Limit int // bytes that may be kept; 0 for no bound
 
@@ -188,8 +188,8 @@ type Part struct {
 	Steps []byte          `json:"-"`          // see codec
 }
 
-// Begin notes that a policy made from spec is in charge from now on; learned says that it is not
-// as it was made, because it inherits what another has learned.
+// Begin notes that a policy made from spec is in charge from now on; learned means that it
+// has inherited what its predecessor measured.
 func (r *Recorder) Begin(p dispatch.Policy, spec factory.Spec, learned bool) {
 	if r == nil {
 		return
@@ -245,7 +245,7 @@ func sizeOf(spec factory.Spec) int {
 func remembered(p dispatch.Policy) (json.RawMessage, error) {
 	state, err := json.Marshal(p)
 	if err == nil && string(state) == "{}" {
-		err = fmt.Errorf("policy %s does not say what it remembers: its fields are not exported, and it has no MarshalJSON", p.Name())
+		err = fmt.Errorf("policy %s hides its state: its fields are not exported, and it has no MarshalJSON", p.Name())
 	}
 	return state, err
 }

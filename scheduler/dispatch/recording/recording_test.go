@@ -189,8 +189,9 @@ func TestStatesSurvive(t *testing.T) {
 	}
 }
 
-// Every field that a policy can reach is remembered, or said to be scratch memory: a policy that has
-// a field of which encoding/json knows nothing would go on otherwise than it did.
+// Every field that a policy can reach is recorded, or marked as scratch memory: with a
+// field that encoding/json skips, a replayed policy would decide otherwise than the
+// recorded one.
 func TestEveryFieldIsRemembered(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(of reflect.Type, path string)
@@ -250,10 +251,10 @@ func TestRecordingsOfAnOlderEdition(t *testing.T) {
 	assert.ErrorContains(t, err, "this harpagon does not have its policy; replay it with the version that recorded it")
 }
 
-// What says nothing of what it remembers is recorded from its beginning only.
+// A policy whose state cannot be marshalled is recorded from its beginning only.
 func TestAPolicyThatHidesWhatItRemembers(t *testing.T) {
 	_, err := remembered(hidden{})
-	assert.ErrorContains(t, err, "policy hidden does not say what it remembers")
+	assert.ErrorContains(t, err, "policy hidden hides its state")
 	r := &Recorder{Limit: 800}
 	r.Begin(hidden{}, factory.Spec{Module: &factory.Module{Policy: "acme/hidden"}}, false)
 	for i := range 1000 {

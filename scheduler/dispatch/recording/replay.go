@@ -39,9 +39,9 @@ type Batch struct {
 	Start, End dispatch.Time // End is the end of the recording where the batch was still running
 }
 
-// Replay makes the policies of a station again, tells them what was recorded, and compares what
-// they decide. It stops at the first difference. The error says that a part cannot be replayed,
-// such as one of a policy that a program brought and that is not among own.
+// Replay makes the policies of a station again, feeds them the recorded events, and
+// compares their actions. It stops at the first difference. The error reports a part that
+// cannot be replayed, such as one of a program's own policy that is not among own.
 func Replay(s Station, own ...factory.Policy) (Replayed, error) {
 	r := replay{Replayed: Replayed{Station: s.Name}, own: own, running: map[dispatch.ExecutorID][]int{}}
 	for i, part := range s.Parts {
@@ -83,7 +83,7 @@ func (r *replay) part(part Part) (err error) {
 	r.Policies = append(r.Policies, policy.Name())
 	defer func() { // what a policy remembers may be anything in a file that was made by hand
 		if p := recover(); p != nil {
-			err = fmt.Errorf("step %d: policy %s cannot go on from what the recording says: %v", r.Steps, r.Policies[len(r.Policies)-1], p)
+			err = fmt.Errorf("step %d: policy %s cannot go on from its recorded state: %v", r.Steps, r.Policies[len(r.Policies)-1], p)
 		}
 	}()
 	in := codec{b: part.Steps, reading: true}
@@ -153,7 +153,7 @@ func same(a, b *dispatch.Action) bool {
 	return bytes.Equal(x.b, y.b)
 }
 
-// Describe says in a few lines what came of it.
+// Describe returns the outcome in a few lines.
 func (r Replayed) Describe() string {
 	text := fmt.Sprintf("%s: %d steps and %d actions decided again, %v to %v", r.Station, r.Steps, r.Actions, r.From.Round(time.Millisecond), r.To.Round(time.Millisecond))
 	if r.Difference == nil {

@@ -6,8 +6,8 @@
 // have, an executor gets one request at a time, and collects a batch at the rate of one machine: its
 // worst case is twice the duration. In the paper's throughput-cost order it gets as many
 // requests in a row as its batch holds, and collects at the rate of all machines from its own
-// on down: d + b/w (Theorem 1), which is more than it can keep; package scheduler/plan/demand
-// says why, and package tc has the order that keeps it.
+// on down: d + b/w (Theorem 1), which is more than it can keep; package
+// scheduler/plan/demand proves that, and package tc has the order that keeps it.
 package roundrobin
 
 import (
@@ -176,7 +176,7 @@ func (p *policy) again(queue *[]dispatch.Request) {
 	}
 }
 
-// run drops what is late, starts what is ready, and asks for a timer for what is not.
+// run drops what is late, starts what is ready, and sets a timer for what is not.
 func (p *policy) run(out []dispatch.Action) []dispatch.Action {
 	wake := dispatch.Never
 	out, p.Orphans, wake = p.dropLate(out, p.Orphans, p.fastest(), wake)

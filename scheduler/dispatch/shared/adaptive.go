@@ -207,8 +207,8 @@ func (m *modelState) pause() dispatch.Time {
 	return dispatch.Time(min(float64(never/4), pauseGaps/m.Meter.Rate*1e9))
 }
 
-// resumes reports whether an arrival at that instant is the first after a pause that leaves
-// nothing of the rate: twice as long as it takes to tell one, since to be wrong costs more.
+// resumes reports whether an arrival at that instant is the first after a pause that voids
+// the measured rate: twice pause(), since a false alarm costs more here.
 func (m *modelState) resumes(now dispatch.Time) bool {
 	return now-m.Last >= resumeLeast && now-m.Last >= 2*m.pause()
 }
@@ -361,8 +361,8 @@ func (p *adaptive) count(class int32, n int, missed float64) {
 // lost is the share of requests of all models together that were lately given up.
 func (p *adaptive) lost() float64 { return p.Losses.share(fairBegin * float64(len(p.Models))) }
 
-// ahead is how much earlier than its deadline says a model goes that has lately lost more of its requests
-// than all together. Its batches are formed by their deadlines all the same.
+// ahead is by how much a model that has lately lost a larger share of its requests than all
+// together is put before its deadline. Its batches are still formed by their deadlines.
 //
 // Goodput counts a load as borne when every model is served (Symphony, section
 // 2.1). Without this, the order of deadlines lets models with long batches lose

@@ -32,7 +32,7 @@ type candidate struct {
 	first int // steps given up at the first turn
 }
 
-// view is what lookahead knows of the line to come.
+// view is the upcoming line as lookahead sees it.
 type view struct {
 	q    *line
 	s    *offer // of the first turn
@@ -44,8 +44,8 @@ type view struct {
 	unit int           // requests in one step
 }
 
-// lookAhead is the batch for the offer, by looking at the turns to come, or the
-// given one where they do not tell.
+// lookAhead is the batch for the offer by the turns to come, or the given one where these
+// are inconclusive.
 func (p *adaptive) lookAhead(class int32, s *offer, c cut) cut {
 	q, m := &p.Lines[class], &p.Models[class]
 	waiting := float64(q.N) / m.Aim

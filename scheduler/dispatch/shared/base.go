@@ -320,7 +320,7 @@ func (p *base) lead() dispatch.Time {
 	return lead
 }
 
-// arm asks for a timer unless one that comes no later is set already.
+// arm sets a timer unless one that fires no later is set already.
 func (p *base) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
 	wake = min(wake, p.Fleet.Wake())
 	if wake == never || p.Armed <= wake {

@@ -10,10 +10,9 @@ import (
 )
 
 // BenchmarkStep measures one core: requests per second through Step on 1,000
-// executors at nine tenths of what they can do, everything that the policy is
-// told included (arrivals, ends of batches, timers); drawing the arrivals is
-// not. Symphony's own code does 0.4 to 0.5 million a second there, load
-// generation included.
+// executors at nine tenths of what they can do, all events included (arrivals, ends of
+// batches, timers); drawing the arrivals is not. Symphony's own code does 0.4 to 0.5
+// million a second there, load generation included.
 func BenchmarkStep(b *testing.B) {
 	for _, name := range []string{"adaptive", "deferred", "eager"} {
 		for _, models := range []int{1, 20, 256, 1024} {

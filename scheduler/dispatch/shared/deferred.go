@@ -79,7 +79,7 @@ func newDeferred(name string, o DeferredOptions) *deferred {
 	return p
 }
 
-// Name is what New was asked for; "deferred", or "eager", from a constructor.
+// Name is the name that New was given, or that of the constructor: "deferred" or "eager".
 func (p *deferred) Name() string { return p.Called }
 
 // Step takes one event and appends the actions that follow from it.

@@ -112,7 +112,7 @@ func (p *base) learn(ev *dispatch.Event) {
 // slips is how late the executors of a cluster are.
 type slips struct {
 	Execs   []dispatch.Lateness // by ExecutorID
-	Brief   []slip              // what they say, by ExecutorID: all are looked at time and again
+	Brief   []slip              // their summaries, by ExecutorID, compact because all are read often
 	Common  dispatch.Time       // the median of those that are up
 	Apart   int                 // how many were far later than that when it was worked out
 	Learned int                 // batches since then
@@ -170,7 +170,7 @@ func (s *slips) look(now dispatch.Time, f *dispatch.Fleet) {
 	s.Apart = len(s.sorted) - at
 }
 
-// forget is told that an executor is another than before, or gone.
+// forget drops what was measured of an executor that was replaced or is gone.
 func (s *slips) forget(now dispatch.Time, id dispatch.ExecutorID, f *dispatch.Fleet) {
 	if id >= 0 && int(id) < len(s.Execs) {
 		s.Execs[id], s.Brief[id] = dispatch.Lateness{}, slip{}

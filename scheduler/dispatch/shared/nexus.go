@@ -406,8 +406,8 @@ func ceil(x float64) int {
 }
 
 // assign gives the nodes to the executors in turn; executors beyond them help
-// the first nodes, and nodes beyond the executors share them. A model without
-// a rate has a session on every executor, as the planner knows no better.
+// the first nodes, and nodes beyond the executors share them. A model without a rate has a
+// session on every executor, since its load is unknown.
 func (p *nexus) assign(nodes []node) {
 	turn := 0
 	for id := range p.Fleet.Execs {

@@ -58,9 +58,9 @@ type Options struct {
 
 	// Delay of the network. Where it is not zero, a Start may name an executor
 	// that still runs a batch, at most one ahead and early by no more than the
-	// delay, so that data travel while the executor works; Action.At says when
-	// the batch is to begin there. ExecutorFree then reports the end of the
-	// batch that ran, and the one sent ahead begins.
+	// delay, so that data travel while the executor works; Action.At is when the batch is
+	// to begin there. ExecutorFree then reports the end of the batch that ran, and the one
+	// sent ahead begins.
 	Delay dispatch.Delay
 
 	// Margin is kept before every deadline, for timers and executors that are
@@ -124,8 +124,8 @@ type maker struct {
 	make func(name string, o Options, variants []string) dispatch.Policy
 }
 
-// makers lists the policies that New builds; pipelines.DispatchPolicies says what declarations
-// must know of them.
+// makers lists the policies that New builds; pipelines.DispatchPolicies lists what
+// declarations may set of them.
 func makers() []maker {
 	return []maker{
 		{"adaptive", func(_ string, o Options, _ []string) dispatch.Policy { return NewAdaptive(o) }},

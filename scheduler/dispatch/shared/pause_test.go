@@ -23,9 +23,9 @@ func TestNothingIsHeldForWhatDoesNotCome(t *testing.T) {
 	}
 }
 
-// TestALoadThatHasFallenIsNotHeld lets a load fall to a hundredth: what comes then waits for a
-// batch only as long as it takes to see that, though means over seconds tell of a high
-// rate, and of bursts, for long.
+// TestALoadThatHasFallenIsNotHeld lets a load fall to a hundredth: later requests wait for
+// a batch only until the fall is detected, though means over seconds still show a high
+// rate, and bursts, for long.
 func TestALoadThatHasFallenIsNotHeld(t *testing.T) {
 	model := Model{Durations: Linear(2*ms, 10*ms, 64), SLO: 400 * ms}
 	for seed := range uint64(10) {

@@ -48,7 +48,7 @@ func TestNothingIsHeldBackForNothing(t *testing.T) {
 			}
 			ours, theirs := kept(NewAdaptive), kept(newEager)
 			assert.GreaterOrEqual(t, ours, theirs)
-			assert.InDelta(t, 0.99, theirs, 0.01, "the rate says something")
+			assert.InDelta(t, 0.99, theirs, 0.01, "the rate is near what can be borne")
 		})
 	}
 }

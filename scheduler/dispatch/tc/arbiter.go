@@ -8,20 +8,19 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
 
-// Arbiter decides who may use a device that executors of several policies share. It is a
-// plain value for drivers to hold, who pass on to it what policies ask (Ask, Need, Release) and
-// report its answers as events; one call at a time.
+// Arbiter decides who may use a device that executors of several policies share. A driver
+// holds it, passes the actions Ask, Need and Release on to it and reports its answers as
+// events; one call at a time.
 //
 // The groups on it pass the non-preemptive demand test (package
-// scheduler/plan/demand), which counts batches that start when they are due. A
-// batch that starts before it is due is one that the test does not count. It
-// starts only while the device is idle and nothing waits for it, and it may
-// last until some group can next need the device and, beyond that, for as long
-// as all groups could still bear if they needed it together then
-// (demand.Slack): no batch is late because of it. It ends before its own group can
-// next need the device: whoever runs batches may go on with one that waits there before
-// the group's next has come, though that is due first. Where no group has made a
-// promise that counts on the device, an idle device takes any batch.
+// scheduler/plan/demand), which counts batches that start when they are due. A batch that
+// starts before it is due is outside the test. It starts only while the device is idle and
+// nothing waits for it, and it ends by the instant at which some other group can next need
+// the device plus the delay that all groups could bear if they needed it together then
+// (demand.Slack): no batch is late because of it. It also ends before its own group can
+// next need the device: otherwise the executor might go on with a waiting batch before the
+// group's next has come, though that is due first. Where no group's promise rests on the
+// device, an idle device takes any batch.
 type Arbiter struct {
 	users   []deviceUser
 	slack   dispatch.Time // how long after the next need of any user the device may stay busy
@@ -34,8 +33,8 @@ type deviceUser struct {
 	on          bool
 	needed      dispatch.Time        // when its plan may next need the device
 	reservation dispatch.Reservation // and how much of it; zero where no plan needs it
-	asks        bool                 // was refused because the device was busy
-	due         dispatch.Time        // with asks: of the batch
+	refused     bool                 // was refused because the device was busy
+	due         dispatch.Time        // of the refused batch
 }
 
 // Add enters an executor and returns its number.
@@ -85,16 +84,16 @@ func (a *Arbiter) updateSlack() {
 	}
 }
 
-// Ask reports whether a batch that is not due may start now, given when it would end, when its
-// first request is to be done, and whether it is counted: the one that its plan needs the device
-// for next. The device counts as taken from then on. Where it may not, again
-// is when to ask once more: never where the device is busy, or idle and somebody more urgent has
-// asked before. Whenever a batch has ended, the driver learns from Next who is to ask again.
+// Ask reports whether a batch that is not due may start now, given its end, the deadline of
+// its first request, and counted: whether it is the batch that its plan needs the device
+// for next. A granted device counts as taken. After a refusal, again is when to ask once
+// more: never where the device is busy, or a more urgent batch was refused before; then
+// Next names the executor after a batch has ended.
 func (a *Arbiter) Ask(user int, now, end, due dispatch.Time, counted bool) (ok bool, again dispatch.Time) {
 	u := &a.users[user]
-	u.asks, u.due = false, due
+	u.refused, u.due = false, due
 	if first := a.first(); !a.Idle() || first >= 0 && a.users[first].due < due {
-		u.asks = true
+		u.refused = true
 		return false, never
 	}
 	until, later := never, never
@@ -121,8 +120,8 @@ func (a *Arbiter) Ask(user int, now, end, due dispatch.Time, counted bool) (ok b
 	return true, never
 }
 
-// Decide carries out what the policy of an executor asks or tells of the device, and returns the
-// answer to what it asks.
+// Decide carries out an action Ask, Need or Release of an executor's policy and returns the
+// answer to Ask.
 func (a *Arbiter) Decide(user int, now dispatch.Time, what *dispatch.Action) (answer dispatch.Event) {
 	switch what.Act {
 	case dispatch.Need:
@@ -141,23 +140,23 @@ func (a *Arbiter) Decide(user int, now dispatch.Time, what *dispatch.Action) (an
 // Release takes back a grant whose batch does not start.
 func (a *Arbiter) Release() { a.granted = max(0, a.granted-1) }
 
-// Next is the executor that is to ask again now that the device is idle: of those that were
-// refused while it was not, the one whose batch is due first. It is named once. -1 when there is
-// none or the device is not idle.
+// Next is the executor to ask again now that the device is idle: of those refused while it
+// was busy, the one whose batch is due first. Each refusal is returned once; -1 when there
+// is none or the device is busy.
 func (a *Arbiter) Next() int {
 	first := a.first()
 	if first < 0 || !a.Idle() {
 		return -1
 	}
-	a.users[first].asks = false
+	a.users[first].refused = false
 	return first
 }
 
-// first is the executor that asks for the batch that is due first, or -1.
+// first is the refused executor whose batch is due first, or -1.
 func (a *Arbiter) first() int {
 	best := -1
 	for i := range a.users {
-		if u := &a.users[i]; u.on && u.asks && (best < 0 || u.due < a.users[best].due) {
+		if u := &a.users[i]; u.on && u.refused && (best < 0 || u.due < a.users[best].due) {
 			best = i
 		}
 	}

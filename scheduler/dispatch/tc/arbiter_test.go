@@ -147,8 +147,7 @@ func asks(d *Arbiter, batch Group) shared {
 	return shared{p, d, d.Add()}
 }
 
-// Step plays the driver: it passes on what the policy asks, and leaves out what it tells the
-// arbiter.
+// Step plays the driver: it passes actions on to the arbiter and returns the others.
 func (s shared) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	for ev.Kind != 0 {
 		step := s.Policy.Step(now, ev, nil)
@@ -186,8 +185,8 @@ func TestTCAsksBeforeItStartsEarlyOnASharedDevice(t *testing.T) {
 	assert.Equal(t, []dispatch.Action{{Act: dispatch.Start, Batch: []dispatch.RequestID{1, 2}, Due: 110 * ms}}, out)
 }
 
-// Where the next request begins the schedule again, a batch that is longer than the window is not
-// asked for again and again.
+// Where the next request begins the schedule again, the policy does not ask again and again
+// for a batch that is longer than the window.
 func TestTCDoesNotAskForWhatItsOwnScheduleForbids(t *testing.T) {
 	var d Arbiter
 	other := d.Add()
@@ -231,7 +230,7 @@ func TestTCNeedNotBeAnsweredAtOnce(t *testing.T) {
 	p.Step(0, dispatch.Event{Kind: dispatch.ExecutorGone}, nil)
 	assert.Contains(t, p.Step(0, granted, nil), dispatch.Action{Act: dispatch.Release}, "there is nothing to run it on")
 	out = p.Step(0, dispatch.Event{Kind: dispatch.ExecutorUp}, nil)
-	assert.Equal(t, dispatch.Ask, out[len(out)-1].Act, "the new executor's device is asked for")
+	assert.Equal(t, dispatch.Ask, out[len(out)-1].Act, "the policy asks for the new executor's device")
 
 	p = fresh()
 	out = p.Step(60*ms, dispatch.Event{Kind: dispatch.Timer}, nil)

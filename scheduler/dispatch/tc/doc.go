@@ -12,10 +12,10 @@
 //
 // # Shared devices
 //
-// A group that shares its device with groups of other policies must know more than its own
-// queue before it starts a batch that is not due. The policy asks with the action Ask, the driver
-// passes that on to the Arbiter of the device and reports its answer as the event Granted or
-// Refused. In the other direction the policy tells with Need when its plan may next need the
-// device. The policy goes on with other events if the answer takes time, and gives back with
-// Release what it cannot use any more.
+// A group that shares its device with groups of other policies must not start a batch that
+// is not due by its own queue alone. The policy returns the action Ask, the driver passes
+// it on to the Arbiter of the device and reports its answer as the event Granted or
+// Refused. With Need the policy announces when its plan may next need the device, and with
+// Release it gives back a grant that it cannot use. The answer may come late: other events
+// are handled meanwhile.
 package tc

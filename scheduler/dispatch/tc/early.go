@@ -8,10 +8,10 @@ import (
 
 // Early starts. An idle executor may run requests that its group's schedule would
 // have wait: those of the open batch, and those that have come before their
-// virtual arrival. Such a batch is one more than the schedule knows. Taking its
-// requests away does no harm, since those that are left can go where they would
-// have gone; the open batch stays open, with room again. What must be shown is
-// that every executor is free when the schedule needs it.
+// virtual arrival. Such a batch is one more than the schedule has. Taking its requests away
+// does no harm, since those that are left can go where they would have gone; the open batch
+// stays open, with room again. What must be shown is that every executor is free when the
+// schedule needs it.
 //
 // Devices of its own. Let the group's next batches be due at u_1 <= u_2 <= ...,
 // a period apart, and its n executors be free from f_1 <= ... <= f_n on. If
@@ -19,7 +19,7 @@ import (
 // u_i + d <= u_i + n·P = u_(i+n), and so on for ever. So a batch starts early if
 // that still holds with the end of the batch in place of now.
 //
-// Shared devices. Arbiter says when.
+// Shared devices: see Arbiter.
 
 // share finds out whether a group shares its devices: it goes by its first executor.
 func (p *tc) share(at int32) {
@@ -62,10 +62,11 @@ func (p *tc) mayStart(g *group) bool {
 // awaitsAnswer reports whether the driver owes an answer.
 func (p *tc) awaitsAnswer() bool { return p.Question.Act == dispatch.Ask }
 
-// granted reports whether the device of an idle executor is granted for a batch that begins with
-// that request; counted says that it is the next one of the schedule. Where nobody has asked yet,
-// it asks and says no; with the answer the group is looked at again. The device goes to what ends first, so that work on a request is finished
-// before more is begun.
+// granted reports whether the device of an idle executor is granted for a batch that begins
+// with that request; counted means that it is the next one of the schedule. The first call
+// for a batch asks and returns false; the answer brings the group up again. The device goes
+// to the request that ends first, so that work on a request is finished before more is
+// begun.
 func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, counted bool) bool {
 	id := g.Idle[0]
 	switch {

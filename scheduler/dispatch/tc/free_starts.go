@@ -12,7 +12,7 @@ import (
 // waits, in three cases not at once:
 //
 //   - On a device that others share, while it is busy: the one whose request has
-//     the least time left is asked first when it is idle again (Arbiter.Next).
+//     the least time left comes first when it is idle again (Arbiter.Next).
 //
 //   - Where others on the device have made promises: as in early.go.
 //
@@ -181,9 +181,9 @@ func (p *tc) servesAsMuch(g *group, size int) bool {
 // Stealing: with free starts, an idle executor on a device of its own takes what waits for
 // busy executors of other groups, too, where it is done no later than there: batches that
 // are closed, and what others still collect as far as there is room in a batch of its own
-// that is due, or a full batch would do no more. The schedules of a plan
-// divide the stream by what profiles say: where batches take longer, one group falls behind
-// while another runs small batches, or none.
+// that is due, or a full batch would do no more. The schedules of a plan divide the stream
+// by profiles: where batches take longer than profiled, one group falls behind while
+// another runs small batches, or none.
 
 // steal moves such requests to the queue of a group that has an idle executor.
 func (p *tc) steal(at int32) {
@@ -283,8 +283,8 @@ func (p *tc) settle(groups int, out []dispatch.Action) []dispatch.Action {
 }
 
 // recoverable is how many of those given up, from the i-th on, an idle executor of the
-// group could do in one batch and in time; 0 where it could not even do the first. A
-// device that others share is asked for by the queue alone.
+// group could do in one batch and in time; 0 where it could not even do the first. On a
+// shared device only queued requests ask for the device, not those given up.
 func (p *tc) recoverable(i int, at int32) int {
 	g := &p.Groups[at]
 	if len(g.Idle) == 0 || g.Shared {

@@ -170,7 +170,7 @@ func (g *group) closeAt(now dispatch.Time, free bool) dispatch.Time {
 
 // wake is when the group next needs attention without any other event; need is
 // the time that a batch of one takes. With free starts what has been closed waits
-// for its device and for nothing else; stolen says that an executor of another group may
+// for its device and for nothing else; stolen means that an executor of another group may
 // take what waits here when it closes.
 func (g *group) wake(now, need dispatch.Time, free, stolen bool) dispatch.Time {
 	at := g.Queue.lateAt(need)

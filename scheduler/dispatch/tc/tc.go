@@ -26,7 +26,7 @@ const (
 // never is the instant that does not come.
 const never = dispatch.Never
 
-// needUnreported is the reportedNeed of a group of which the driver knows nothing yet.
+// needUnreported is the ReportedNeed of a group that has returned no Need yet.
 const needUnreported = dispatch.Time(math.MinInt64)
 
 // Options configures the tc policy of one module.
@@ -133,10 +133,10 @@ type tc struct {
 	Full     int     // requests of the largest batch
 	Standing float64 // exponential mean of whether more than that waited, over below
 
-	// One question is open at a time. The groups after the one that asked are looked at when
-	// the answer has come, so that they see what came of it.
+	// One question is open at a time. The groups after the one that asked wait for the
+	// answer, so that they see its result.
 	Question dispatch.Action // Ask; none where Act is 0
-	Answer   dispatch.Event  // Granted or Refused, while the group that asked is looked at; none where Kind is 0
+	Answer   dispatch.Event  // Granted or Refused, while the group that asked is handled; none where Kind is 0
 	Cursor   int             // the group to go on with
 	Again    bool            // a group could not ask because a question was open
 	Together bool            // several requests have come in this instant that are decided on together
@@ -165,13 +165,13 @@ type group struct {
 	Part         int  // of the last burst, that it got
 	Shared       bool // has a deadline, and its device is not its own
 	Needs        dispatch.Reservation
-	ReportedNeed dispatch.Time // when the driver knows that the device is next needed
+	ReportedNeed dispatch.Time // the last Need: when the device is next needed
 
 	Queue   fifo
 	Closed  int           // leading requests of queue whose batch is full or due
 	Release dispatch.Time // of the open batch, or of the next; see New
 	Hold    dispatch.Time // when the first closed batch may start, on a shared device
-	Again   dispatch.Time // when an early start may be asked for again; never when only an event tells
+	Again   dispatch.Time // when to ask for an early start again; never when only an event can change the answer
 	Ups     int           // executors that are up
 	Since   dispatch.Time // when requests began to wait, or a batch last left some behind
 	Delay   dispatch.Time // smoothed time that batches took beyond their profile
@@ -205,8 +205,8 @@ func (e *executor) expected() dispatch.Time { return e.Begun + e.Profiled }
 // may release one, all schedules begin again. Requests that an executor finds
 // waiting beyond one closed batch ride along as far as there is room.
 //
-// Why this keeps the promise of a sound plan for every request, package
-// scheduler/plan/demand says.
+// Package scheduler/plan/demand proves that this keeps the promise of a sound plan for
+// every request.
 //
 // A request whose deadline can no longer be met is dropped as Late before it
 // reaches a device. A Deadline of zero means none. When the last executor of a
@@ -320,7 +320,7 @@ func (p *tc) free() bool {
 	return p.Starts == EarlyAlways || p.Starts == EarlyWithinPromise && p.Now < p.Void
 }
 
-// arm asks for a timer unless one that comes no later is set already.
+// arm sets a timer unless one that fires no later is set already.
 func (p *tc) arm(wake dispatch.Time, out []dispatch.Action) []dispatch.Action {
 	if wake == never || p.Armed <= wake {
 		return out

@@ -138,7 +138,7 @@ func (b *bounding) cheapest() (best []int, cost float64) {
 		}
 		n[k] = 0
 		if k == len(kinds)-1 {
-			for i, c := range b.cuts { // as many as the cuts ask for
+			for i, c := range b.cuts { // as many as the cuts require
 				n[k] = max(n[k], int(math.Ceil(left[i]/c.prices[k])))
 			}
 			for b.refuted(n) {

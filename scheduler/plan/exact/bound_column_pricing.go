@@ -15,7 +15,7 @@ type stage struct {
 	pipeline, module int
 	budgets          []float64 // seconds, rising: where costs are looked at
 	row              int       // the first of its rows: one a knot
-	own              [][]owned // by budget: what it may have alone, as far as some price asks for it
+	own              [][]owned // by budget: what it may have alone, as far as some price makes it pay
 }
 
 // owned is what a module's own devices cost, and what they leave of its stream.
@@ -210,7 +210,7 @@ type curve struct {
 	stage int
 	use   []float64 // by budget, falling; +Inf where it cannot
 	first int       // budget where it can
-	parts []part    // at the prices that are asked
+	parts []part    // at the prices given
 }
 
 // part is a step between two budgets, or from nothing to one: of concave worth by use.

@@ -10,7 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// boundColumns: a bound that knows who may be on one device, and how long they wait there.
+// boundColumns: a bound that considers which modules share a device, and how long they wait
+// there.
 //
 // Let v_m(L) be a price, of any kind, for serving the whole stream of module m within a
 // budget L on devices that it shares. A device of kind k is full when its modules use
@@ -25,8 +26,8 @@ import (
 // make a device worth more are scaled down. That is the dual of a linear program whose
 // columns are devices with what is on them, and pipelines with their budgets: columns are
 // made where prices show that they are missing (Gilmore and Gomory 1961; Dantzig and
-// Wolfe 1960), and prices between those of the program and the best so far are asked,
-// which oscillate less (Wentges 1997).
+// Wolfe 1960), and prices between those of the program and the best so far are tried, which
+// oscillate less (Wentges 1997).
 //
 // On a device with a longest batch D, of module j, all other modules wait for D, and j for
 // the longest batch of another.
@@ -36,7 +37,7 @@ const (
 	columnPoints  = 8    // budgets that are looked at for each
 	columnLevels  = 12   // ranges of the longest batch of the others on a device
 	columnRounds  = 400  // of prices
-	columnStay    = 0.85 // part of the best prices so far in those that are asked
+	columnStay    = 0.85 // part of the best prices so far in those that are tried
 	columnHighest = 1.7  // price, of the first one
 	columnModules = 24   // with more of them it takes too long
 	columnWork    = 8e6  // modules on devices that are looked at: some seconds of one core
@@ -92,7 +93,8 @@ type nearness struct {
 	lazy int     // rounds that may gain nothing
 }
 
-// rise asks prices from some on until they bring little more: the bound and its prices.
+// rise tries prices, beginning with from, until the bound hardly rises any more: the bound
+// and its prices.
 func (c *columns) rise(from []float64, known, enough float64, until nearness) (best float64, center []float64) {
 	center = from
 	for t, last := 0, 0; t < columnRounds && t-last <= until.lazy && best < enough; t++ {
@@ -159,8 +161,8 @@ func (c *columns) splits() (list [][][]time.Duration) {
 	return list
 }
 
-// ask prices all columns: the bound, what a device is worth at the most relative to its
-// price, and the columns that are best.
+// ask evaluates all columns at these prices: the bound, the most that a device is worth
+// relative to its price, and the best columns.
 func (c *columns) ask(prices []float64) (least, worth float64, found []column) {
 	v := c.spread(prices)
 	worth, found = c.fill(v)
@@ -219,8 +221,8 @@ func (c *columns) firstPrices() []float64 {
 
 // program is a linear program whose columns come one by one: the least cost with the sum
 // of every row but the last at least 0, and that of the last, one a pipeline, 1. It is the
-// revised simplex method with the inverse of the basis. Digits that it loses cost time and
-// nothing else: its prices are only asked.
+// revised simplex method with the inverse of the basis. Lost digits cost time and nothing
+// else: its prices are only tried, and any prices give a bound.
 type program struct {
 	whole   int // the first of the last rows
 	basis   []column

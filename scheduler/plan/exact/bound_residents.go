@@ -25,10 +25,10 @@ import (
 //	    sum over others of own(L)  +  sum over B of (devices of its own + lambda·use)(L)
 //
 // The least of it over all B and D, each with the best prices that are found, is a bound.
-// A branch and bound makes it better: it asks which modules run on which shared device,
-// what the devices of a module's own cost, how long its budget is, and how long the
-// longest batch of a module on a shared device is. All others there wait for that one,
-// and none of its own is longer.
+// A branch and bound improves it. It branches on which modules run on which shared device,
+// what the devices of a module's own cost, how long its budget is, and how long the longest
+// batch of a module on a shared device is. All others there wait for that one, and none of
+// its own is longer.
 
 const (
 	mostResidents  = 4     // modules that may share
@@ -249,7 +249,7 @@ func (r *residents) place(x *node, enough float64) bool {
 	return true
 }
 
-// divide opens the node for two halves of what its bound knows least of: the budget of a
+// divide splits the node by halving what is least certain in its bound: the budget of a
 // module, what its own devices cost, or how long its longest batch on a shared device is.
 // It is false when there is nothing to divide.
 func (r *residents) divide(x *node, enough float64) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/demand"
 )
 
-// No two groups that pass the processor-demand test start batches on a shared device
-// more seldom than beside says they may.
+// No two groups that pass the processor-demand test start batches on a shared device more
+// seldom than beside allows.
 func TestBesideAgainstTheDemandTest(t *testing.T) {
 	draw(t, "10000") // of which three come near the bound in a hundred
 	sound, near := 0, 0

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 )
 
-// A bound that is not told what the best plan costs holds for it all the same.
+// A bound computed without the cost of the best plan holds for that plan all the same.
 func TestSharedBoundHoldsForThePlanThatItDoesNotKnow(t *testing.T) {
 	plans, near := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +76,7 @@ func TestColumnsHoldForEveryPlan(t *testing.T) {
 			return
 		}
 		s := newPacker(able)
-		s.known = &wholeBound{} // it is not asked for
+		s.known = &wholeBound{} // so that it is not computed
 		best, _, _ := s.search()
 		if best == nil {
 			return

@@ -25,7 +25,7 @@ type Policy struct {
 	Start func(*plan.Prepared) ([]time.Duration, bool)
 }
 
-// Complete checks the options: a search knows only what it may choose from.
+// Complete checks the options: a search may only be restricted to choices that it has.
 func (Policy) Complete(o plan.Options) (plan.Options, error) {
 	err := o.Check()
 	o.Concurrency = true
@@ -101,7 +101,7 @@ func (e Policy) Certify(ready *plan.Prepared, out *plan.Plan) {
 // problem is what the searches work on.
 type problem struct {
 	*plan.Prepared                // what is left of the declared one without co-located steps
-	declared       *plan.Prepared // as it was asked
+	declared       *plan.Prepared // before tightening
 	steps          []colocated    // by module; the zero value for modules that are not
 	own            *wholeProblem  // on devices of its own; nil under the proportional cost model
 	proves         bool           // something may be promised to every request
@@ -131,7 +131,7 @@ func (p *problem) branches() bool {
 // phased reports whether a device may be proven by when the batches of the pipeline come.
 func (p *problem) phased() bool { return p.bursts() || p.branches() }
 
-// streams reports whether items are those of streams whose phases nobody knows: they come in no
+// streams reports whether items are those of streams of unknown phases: they come in no
 // bursts that devices could run one after the other.
 func (p *problem) streams() bool {
 	return slices.ContainsFunc(p.Modules, func(m *plan.ModuleProblem) bool { return m.Bursts.Any })
@@ -387,8 +387,8 @@ func (s *packer) plans(best *packing) []plan.Plan {
 	return plans
 }
 
-// unproven takes the promise for every request from pipelines that share a
-// device with one of which nobody knows how its requests come.
+// unproven takes the promise for every request from pipelines that share a device with one
+// whose arrivals are unknown.
 func (s *packer) unproven(plans []plan.Plan, together []bool) {
 	known := true
 	for i, shares := range together {

@@ -114,7 +114,7 @@ func TestExactInTwoSteps(t *testing.T) {
 }
 
 // twin is the least cost over a grid of budgets, then over finer and finer
-// grids around the best ones. It knows nothing of relaxations.
+// grids around the best ones. It uses no relaxations.
 type twin struct {
 	p    *plan.Prepared
 	best float64

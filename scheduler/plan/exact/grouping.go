@@ -10,13 +10,12 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/split"
 )
 
-// A grouping says which modules are to share which devices, before anyone knows
-// budgets. With it known, the rest is nearly convex: where batches of d_1, d_2, ...
-// share a device and all wait up to the same deadline, that is their sum D, and the
-// device is used by the sum of d_i/min(b_i/f_i, L_i - D). So budgets are split as
-// under cost model proportional, with durations that are longer by what a batch
-// waits (fit), and a search over groupings finds what no packing under budgets that
-// were chosen for something else does.
+// A grouping fixes which modules share which devices before budgets are chosen. Given a
+// grouping, the rest is nearly convex: where batches of d_1, d_2, ... share a device and
+// all wait up to the same deadline, that is their sum D, and the device is used by the sum
+// of d_i/min(b_i/f_i, L_i - D). So budgets are split as under cost model proportional, with
+// durations that are longer by what a batch waits (fit), and a search over groupings finds
+// what no packing under budgets that were chosen for something else does.
 
 // Bounds of the search, in steps and not in time, so that the same problem has the
 // same plan on any machine.
@@ -102,7 +101,7 @@ func (n near) and(other near) near {
 	return near{bins: slices.Concat(n.bins, other.bins), own: slices.Concat(n.own, other.own), use: n.use + other.use}
 }
 
-// dividedAs is a packing with one part divided as near says.
+// dividedAs is a packing with one part divided as in near.
 func (s *packer) dividedAs(of *packing, near *near) (*packing, bool) {
 	from := *of
 	from.parts = slices.Clone(of.parts)
@@ -255,8 +254,8 @@ func (e *regrouping) complete() bool {
 	return e.steps > 0 && e.fits > 0 && len(e.parts) <= mostGrouped
 }
 
-// start lists the parts; modules with devices of their own that could do with a part
-// of one may share where free says so. It returns how many others could.
+// start lists the parts; modules with devices of their own that need only a part of one may
+// share where free returns true. It returns how many others could.
 func (e *regrouping) start(free func(k int, at *assignment) bool) (more int) {
 	s := e.s
 	e.needs = make(allBudgets, len(s.problems))

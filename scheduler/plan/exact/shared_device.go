@@ -50,7 +50,7 @@ type assignment struct {
 // rest is what devices of a module's own leave to its group on a shared device. Both
 // collect from one stream of T requests per second; let the own devices receive f_o in
 // batches every P_o, and the shared group f = T - f_o every P. Without its floors the
-// processor-demand test (package demand) asks for
+// processor-demand test (package demand) requires
 //
 //	f·P <= T·W  and  f·(W - P) + f_o·(W_o - P_o) >= 0 ,
 //
@@ -149,7 +149,7 @@ func (w *option) blocks() time.Duration {
 	return (&candidate{Config: w.Config, burst: w.burst}).blocks()
 }
 
-// task is what the option asks of its device.
+// task is what the option demands of its device.
 func (w *option) task() demand.Task {
 	t := demand.Task{Duration: w.blocks().Seconds(), Period: w.period.Seconds(), Deadline: w.deadline.Seconds()}
 	if w.burst != nil {

@@ -65,7 +65,7 @@ type divided struct {
 	known, ok bool
 }
 
-// division is divide, looked up where it was asked before.
+// division is divide with a cache.
 func (s *packer) division(budgets allBudgets, pipeline, module int, by division) (assignment, bool) {
 	at := module
 	for _, p := range s.problems[:pipeline] {

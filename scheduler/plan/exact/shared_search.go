@@ -42,7 +42,7 @@ type packer struct {
 	problems []*problem
 	kinds    []sharedKind
 	held     []bin       // devices of others that have room
-	known    *wholeBound // the bound, once it was asked for
+	known    *wholeBound // the bound, once computed
 
 	steps [][]split.Steps // see ownSteps
 	work  int             // see mostWork
@@ -206,7 +206,7 @@ const (
 	mostWork = 120_000_000
 	perLook  = 1000   // of it, for budgets that are looked at, for every module
 	perFit   = 20_000 // of it, for budgets that are fitted, for every part
-	perRank  = 5_000  // of it, where only their use is asked for
+	perRank  = 5_000  // of it, where only their use is computed
 
 	rounds   = 120 // splits near the best one that are tried
 	patience = 24  // of them may bring nothing
@@ -475,8 +475,8 @@ func (s *packer) walk(best *packing, splits []allBudgets, certain func(*packing)
 
 // bound raises what shares of devices cost to what whole ones do, as far as the
 // best packing is dearer. Where devices of others are paid by share there are none.
-// A bound that holds only for plans with two groups a module is told as such.
-// It comes with splits that it suggests, and is asked for once.
+// A bound that holds only for plans with two groups a module is marked as such. It comes
+// with suggested splits, and is computed once.
 func (s *packer) bound(fluid, best float64) (float64, []allBudgets) {
 	if len(s.held) > 0 {
 		return fluid, nil

@@ -178,7 +178,7 @@ func groupKinds(p *plan.Plan) string {
 	return b + " " + a
 }
 
-// A search that is ended from outside says so; one that ends by itself has the same
+// A search that is ended from outside reports that; one that ends by itself has the same
 // plan however fast the clock runs.
 func TestPlansSayWhenTheSearchWasCutShort(t *testing.T) {
 	problem := plantest.Chain("p", 5, 260)

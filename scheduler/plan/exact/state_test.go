@@ -62,8 +62,8 @@ func TestStateBoundsTheLatencyOfItsModule(t *testing.T) {
 	}
 }
 
-// Drawn pipelines: state costs no less, and what it says of its module holds; where the plan without has kept to that
-// anyway, it costs nothing.
+// Drawn pipelines: a plan with state costs no less and keeps its module's constraint; where
+// the plan without has kept that anyway, it costs the same.
 func TestStateInDrawnPipelines(t *testing.T) {
 	const ms = time.Millisecond
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,8 +27,8 @@ func manyKinds(modules int, stop func() bool) *wholeProblem {
 	return newWhole(ready)
 }
 
-// TestEnumeratingIsBounded counts the steps of a problem that needs more than there are, and
-// of one that is told to end. No mixture below a module's limit is missing all the same.
+// TestEnumeratingIsBounded counts the steps of a problem that needs more than there are,
+// and of one that is stopped. No mixture below a module's limit is missing all the same.
 func TestEnumeratingIsBounded(t *testing.T) {
 	const dearest, budget = 50, time.Second
 	enumerate := func(p *wholeProblem) {

@@ -29,13 +29,12 @@ type share struct {
 // shares divides a stream among members of which all promise the latency; false
 // when no division is found whose batches can be collected in time.
 //
-// With the periods fixed, what the processor-demand test asks is linear in the
-// rates: at every due date t the sum of (number of batches due by t) · rate ·
-// period is at most T·t. So for given periods the test is a linear program, and
-// for two members an interval of the first one's rate. Tried are the periods
-// that the devices can keep up with at their fastest, and harmonic ones, whose
-// due dates fall together. For more than two members only the sufficient
-// condition of separate is tried.
+// With the periods fixed, the processor-demand test is linear in the rates: at every due
+// date t the sum of (number of batches due by t) · rate · period is at most T·t. So for
+// given periods the test is a linear program, and for two members an interval of the first
+// one's rate. Tried are the periods that the devices can keep up with at their fastest, and
+// harmonic ones, whose due dates fall together. For more than two members only the
+// sufficient condition of separate is tried.
 func shares(rate float64, members []member, latency float64) ([]share, bool) {
 	if s, ok := separate(rate, members, latency); ok {
 		return s, true

@@ -30,13 +30,12 @@ import (
 // seconds, each taking what has come, keep L as soon as n·s·P/d
 // >= 1: the very condition. So where one kind of hardware is cheapest the plan
 // is optimal without any restriction. Mixtures of kinds are tried by what
-// shares can prove, and where that is dearer than the bound, refuted tells how
-// much of the difference is real: then optimality is relative to plans with at
-// most two groups a module, one a kind, that release their first batches
-// together (Restriction of the plan states so). Two groups are proven where the
-// processor-demand test says so, which takes the stream for a fluid, and one gap between
-// two requests is added (plan.SingleMargin): who counted them singly might do with less,
-// and no proof here does for requests that come late.
+// shares can prove, and where that is dearer than the bound, refuted returns how much of
+// the difference is real: then optimality is relative to plans with at most two groups a
+// module, one a kind, that release their first batches together (Restriction of the plan
+// states so). Two groups are proven by the processor-demand test, which takes the stream
+// for a fluid, plus one gap between two requests (plan.SingleMargin): counting them singly
+// might need less, but such a proof would not hold for requests that come late.
 
 // wholeModule is a module with the ways to serve it with whole devices.
 type wholeModule struct {

@@ -36,7 +36,7 @@ func newWhole(ready *plan.Prepared) *wholeProblem {
 // the cheapest sound plan. Where the two leave a gap, a second search over the
 // steps of what is proven sound looks for the best plan of those, and a third
 // one raises the bound by what two groups cannot do. starts are splits to begin
-// with; bound is in weights, and false says that there is no split.
+// with; bound is in weights; false means that there is no split.
 func (p *wholeProblem) Search(starts ...[]time.Duration) (found []time.Duration, bound float64, ok bool) {
 	b := split.NewSearch(p.Prepared)
 	b.Buy = func(i int, budget time.Duration) (float64, time.Duration, bool) {

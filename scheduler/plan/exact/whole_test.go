@@ -91,11 +91,10 @@ func TestWholeInTwoSteps(t *testing.T) {
 	})
 }
 
-// The twin knows nothing of knapsacks: it tries numbers of machines, periods
-// and rates on a grid and asks the processor-demand test. That test takes the
-// stream for a fluid; a mixture that has one inter-arrival time to spare
-// keeps single requests, too (package demand), so neither the plan nor the bound, which is
-// no higher, may be dearer.
+// The twin uses no knapsacks: it tries numbers of machines, periods and rates on a grid by
+// the processor-demand test. That test takes the stream for a fluid; a mixture that has one
+// inter-arrival time to spare keeps single requests, too (package demand), so neither the
+// plan nor the bound, which is no higher, may be dearer.
 func TestWholeAgainstABruteForceTwin(t *testing.T) {
 	mixed := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -32,8 +32,8 @@ import (
 // come such sets where they are of use.
 //
 // Only what is provably no better is skipped: a part of the search whose least
-// possible cost and worst case some set at hand undercuts both. The papers do not
-// say how they enumerate.
+// possible cost and worst case some set at hand undercuts both. The papers do not describe
+// how they enumerate.
 
 // BruteReading is the Restriction of the lower bound of policy brute.
 const BruteReading = "the papers' configuration sets, each worst case by Theorem 1"
@@ -370,7 +370,7 @@ func (d *deadline) over() bool {
 }
 
 // enumerate lists the configuration sets that each module may use within its
-// budget; whole says that only those matter which the cheapest whole plan may use.
+// budget; whole restricts them to those that the cheapest whole plan may use.
 func (b *bruteSearch) enumerate(budgets []time.Duration, whole bool) {
 	known := b.known()
 	dearest := b.dearest(known, budgets, whole)

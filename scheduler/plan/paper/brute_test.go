@@ -58,7 +58,7 @@ func drawSmall(t *rapid.T) plan.Problem {
 	return p
 }
 
-// outcome is what the twin knows of a configuration set.
+// outcome is what the twin computes of a configuration set.
 type outcome struct {
 	worst time.Duration
 	cost  float64

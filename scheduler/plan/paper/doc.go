@@ -13,13 +13,12 @@
 // The baselines are what the Harpagon and Piccolo papers compare with (Table III
 // of both), not the systems in full. All are charged in proportion.
 //
-// policy.go says what a policy is made of, and takes the two steps that all of
-// them share: it splits the objective, then a moduleSolver serves each module
-// within its budget. algorithm1.go holds the rules by which they judge a worst case.
-// The files of policy harpagon follow section III of its paper: algorithm1.go
-// serves one module (split.Reassign is the latency reassigner); algorithm2.go splits
-// the latency and finds a way back where the split cannot be served. splits.go holds the other
-// ways to split that the paper compares with, one_configuration.go the variant of
-// one configuration a module, and ablation.go names the variants of both papers'
-// evaluations.
+// policy.go defines what a policy is made of, and takes the two steps that all of them
+// share: it splits the objective, then a moduleSolver serves each module within its budget.
+// algorithm1.go holds the rules by which they judge a worst case. The files of policy
+// harpagon follow section III of its paper: algorithm1.go serves one module (split.Reassign
+// is the latency reassigner); algorithm2.go splits the latency and finds a way back where
+// the split cannot be served. splits.go holds the other ways to split that the paper
+// compares with, one_configuration.go the variant of one configuration a module, and
+// ablation.go names the variants of both papers' evaluations.
 package paper

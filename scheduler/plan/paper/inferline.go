@@ -20,8 +20,8 @@ func inferline() policy {
 
 // bestInTwice serves a module with the best configuration that answers in 2d: T/t
 // machines for T requests per second, without regard to the one that is only
-// partly used. Where the whole rate is below one machine's throughput the claim of
-// 2d may be one that nobody can keep; Plan.Sound says so.
+// partly used. Where the whole rate is below one machine's throughput the claim of 2d may
+// be one that no dispatcher can keep; Plan.Sound is then false.
 type bestInTwice struct{ *plan.ModuleProblem }
 
 func (m bestInTwice) solve(budget time.Duration) (plan.Schedule, bool) {

@@ -9,7 +9,7 @@ type maker struct {
 }
 
 // makers lists the policies of this package. Each has a file of its own, which can be deleted
-// with its line here; pipelines.PlanPolicies says what declarations must know of them.
+// with its line here; pipelines.PlanPolicies lists what declarations may set of them.
 func makers() []maker {
 	return []maker{
 		{plan.PolicyHarpagon, func() plan.Policy { return harpagon() }},

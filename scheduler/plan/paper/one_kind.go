@@ -7,9 +7,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan"
 )
 
-// oneKind is a policy that knows one kind of hardware. The papers do not say which; it
-// is the cheapest on which the policy finds a plan. A module that may not use that kind
-// has the next dearer one, or its dearest.
+// oneKind is a policy for one kind of hardware. The papers do not state which; it is the
+// cheapest on which the policy finds a plan. A module that may not use that kind has the
+// next dearer one, or its dearest.
 type oneKind struct{ policy }
 
 // Split implements plan.Policy.

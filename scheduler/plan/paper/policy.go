@@ -163,7 +163,7 @@ func (s *search) noSplit() error {
 	return s.NoSplit(s.hint("; the rate is low, and dummy requests are switched off"))
 }
 
-// hint is what to say where dummy requests were switched off by who asks.
+// hint is text where the caller has switched dummy requests off, else empty.
 func (s *search) hint(text string) string {
 	if s.Options.Lacks("dummy") && !slices.Contains(s.policy.lacks, "dummy") {
 		return text
@@ -227,7 +227,7 @@ func (s *search) solveFilled(i int, budget time.Duration) (plan.Schedule, bool) 
 
 // schedule serves every module within its budget. What is left of the objective goes to
 // modules that save by it (the latency reassigner), and dummy requests where they save.
-// The papers do not say which comes first; both orders are tried, and the cheaper plan is
+// The papers do not state which comes first; both orders are tried, and the cheaper plan is
 // taken, so that neither step ever costs anything: without dummy requests no workload of
 // the papers is cheaper (Harpagon, section IV-C: 15.8 % gain by them, by the average that
 // all lose without).

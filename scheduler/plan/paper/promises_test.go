@@ -31,7 +31,7 @@ func TestEveryPolicyKeepsItsOwnRule(t *testing.T) {
 			if check(o) != nil {
 				o.Reading = ""
 			}
-			looks := 0 // brute asks once in 4096 steps
+			looks := 0 // brute polls Stop once in 4096 steps
 			o.Stop = func() bool { looks++; return policy == plan.PolicyBrute && looks > 250 }
 			completed, err := named(policy).Complete(o)
 			require.NoError(t, err)

@@ -12,7 +12,7 @@ import "github.com/harpagon/harpagon/scheduler/plan"
 // Scrooge would dispatch no better than round robin; the papers report that it
 // does, in both by a worst case of about 1.5 d (Harpagon, figure 7a: 1.43 against
 // 1.90 of Harpagon's own). Scrooge runs several batches at a time on a machine
-// where the profile has such points, as Piccolo's Table III says.
+// where the profile has such points, as in Piccolo's Table III.
 func scrooge() policy {
 	return policy{
 		lacks:      []string{"dt", "multi", "dummy", "reassign", "merge", "direct"},

@@ -21,7 +21,7 @@ import (
 // one cycle at most and then for its batch, which claims D + d; that the others'
 // batches come at fixed places in the cycle is taken for granted, where a
 // dispatcher that serves what is due first is held to the non-preemptive demand
-// test. Sound tells the two apart.
+// test. Sound distinguishes the two.
 
 // node is a device that rests share in one duty cycle.
 type node struct {

@@ -25,8 +25,8 @@ import (
 // cost. It is found by capacity scaling (Ahuja, Magnanti, Orlin, Network
 // Flows, 1993, section 14.5): cycles that gain are sent delta until there are
 // none, then delta is halved. The cycles' labels, distances by Bellman and
-// Ford, are points in time at which modules may begin and end, and so tell the
-// budgets that belong to the bound.
+// Ford, are points in time at which modules may begin and end, and so give the budgets that
+// belong to the bound.
 //
 // Modules in a row, with nothing else between them, carry the same flow: they
 // are one arc, whose value is the sum of theirs.

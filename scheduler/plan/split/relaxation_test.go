@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/plan/plantest"
 )
 
-// anything takes options as they are, and is asked nothing else.
+// anything takes options as they are; nothing else of it is called.
 type anything struct{ plan.Policy }
 
 func (anything) Complete(o plan.Options) (plan.Options, error) { return o, nil }

@@ -68,7 +68,7 @@ type box struct {
 	bound     float64
 }
 
-// NewSearch is a search that knows nothing yet; the caller sets Costs and Buy.
+// NewSearch is an empty search; the caller sets Costs and Buy.
 func NewSearch(p *plan.Prepared) *Search {
 	return &Search{
 		Scale: p.Scale(), p: p, slo: p.Pipeline.SLO.Seconds(),
