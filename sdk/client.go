@@ -13,8 +13,7 @@ import (
 // in the same process is one itself; package sdktest has a fake.
 type Transport = wire.Backend
 
-// Client asks pipelines for answers. It may be used from many goroutines at
-// once.
+// Client sends requests to pipelines. It is safe for concurrent use.
 type Client struct {
 	transport Transport
 	close     func() error
@@ -45,7 +44,7 @@ func WithID(id string) InferOption {
 	return func(q *wire.InferRequest) { q.ID = id }
 }
 
-// WithOutputs asks for these outputs only.
+// WithOutputs requests these outputs only.
 func WithOutputs(names ...string) InferOption {
 	return func(q *wire.InferRequest) { q.Outputs = names }
 }

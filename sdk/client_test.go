@@ -219,7 +219,7 @@ func TestInferBatch(t *testing.T) {
 	})
 }
 
-// A token that is good for one service is enough to ask it, and no other.
+// A token for one service grants requests to it, and to no other.
 func TestATokenForOneServiceIsEnough(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, "alice infer:p sha256:%x\n", sha256.Sum256([]byte("hers"))), 0o600))

@@ -64,10 +64,9 @@ func Dial(ctx context.Context, addresses ...string) (*Client, error) {
 // Dial makes a client of the gateways at the addresses, each "HOST:PORT" or a URL of
 // http, https or, where GRPC is set, grpc or grpcs, and checks that one of them is there. ctx bounds the check only.
 //
-// Of several gateways the client asks one after the other in turn, and goes on with
-// the next when one is gone: a request that has no answer is asked again, for as
-// long as its deadline allows. Engines are pure, so it may be computed twice, but it
-// is answered once.
+// Requests go to several gateways in turn; when one is gone, its unanswered requests are
+// sent again to the next, within their deadlines. Engines are pure, so a request may be
+// computed twice, but it is answered once.
 func (d Dialer) Dial(ctx context.Context, addresses ...string) (*Client, error) {
 	switch {
 	case strings.ContainsAny(d.Token, "\r\n"):
@@ -215,8 +214,8 @@ func (t *overHTTP) Infer(ctx context.Context, q *wire.InferRequest) (*wire.Infer
 	return t.client.Infer(ctx, q, "")
 }
 
-// Unreachable is the error of a Connection whose gateway has not answered; dialing says
-// that it could not be reached at all.
+// Unreachable is the error of a Connection whose gateway has not answered; dialing means
+// that no connection could be made.
 func Unreachable(address string, dialing bool, cause error) error {
 	return &unreachableError{address, dialing, cause}
 }

@@ -1,4 +1,4 @@
-// Package sdk is what a Go program imports to ask a pipeline for answers.
+// Package sdk is what a Go program imports to send requests to pipelines.
 //
 //	client, err := sdk.Dial(ctx, "127.0.0.1:8080")
 //	...
@@ -17,14 +17,14 @@
 //		log.Printf("%s needed more than %v", e.Stage, e.Budget)
 //	}
 //
-// InferBatch sends several requests at once and says of each what became of it.
+// InferBatch sends several requests at once and returns the outcome of each.
 //
 // Dial takes the addresses of several gateways, balances requests over them and goes
-// on with the next when one is gone: a request without an answer is asked again while
-// its deadline allows. Requests that have an answer, whatever it is, are not repeated:
-// whether another is still worth having a second later is the program's to know.
+// on with the next when one is gone: a request without an answer is sent again while its
+// deadline allows. Requests that were answered, with an error too, are not repeated:
+// whether that is still worth it is for the program to decide.
 //
-// Package sdkgrpc asks over gRPC in the same way.
+// Package sdkgrpc does the same over gRPC.
 //
 // The package is light: it imports the declaration and the wire protocol and
 // no server. Program and system in one process are package sdk/local; a fake

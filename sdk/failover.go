@@ -37,8 +37,8 @@ func (s *several) String() string {
 	return strings.Join(all, ", ")
 }
 
-// check asks all gateways at once whether they are there and take the token. One
-// that is suffices.
+// check probes all gateways at once: whether they are there and take the token. One success
+// suffices.
 func (s *several) check(ctx context.Context) error {
 	answers := make(chan error, len(s.peers))
 	for _, p := range s.peers {
@@ -112,9 +112,8 @@ func (s *several) Infer(ctx context.Context, q *wire.InferRequest) (r *wire.Infe
 	return r, s.askFrom(ctx, first, do)
 }
 
-// ask asks one gateway after the other until one answers with more than that it
-// cannot serve now. A round without any answer is followed by another while there
-// is time.
+// ask sends a request to one gateway after the other until one answers with something other
+// than unavailable. A round without any answer is followed by another while there is time.
 func (s *several) ask(ctx context.Context, do func(context.Context, Connection) error) error {
 	return s.askFrom(ctx, s.next.Add(1), do)
 }
@@ -138,8 +137,8 @@ func (s *several) askFrom(ctx context.Context, first uint64, do func(context.Con
 	}
 }
 
-// round asks every gateway at most once. answered says that the error is the answer
-// of one of them that is ready.
+// round tries every gateway at most once. answered means that the error is the answer of a
+// gateway that is ready.
 func (s *several) round(ctx context.Context, first int, do func(context.Context, Connection) error) (answered bool, err error) {
 	asked := make([]bool, len(s.peers))
 	for _, last := range []bool{false, true} { // at last those that are down, too
@@ -171,14 +170,14 @@ func (s *several) round(ctx context.Context, first int, do func(context.Context,
 	return answered, err
 }
 
-// How a gateway that has gone is noticed. A connection that breaks says so at once.
-// One that stays silent while requests wait is asked whether it lives. When it does not
-// say so at once, new requests go to others; those that wait follow when it has had time
-// to, because they may then be computed twice.
+// How a lost gateway is noticed. A connection that breaks is noticed at once. A gateway
+// that stays silent while requests wait is probed. When it does not answer soon, new
+// requests go to others; those that wait follow later, because they may then be computed
+// twice.
 const (
-	shortSilence = 150 * time.Millisecond // without any answer, before a gateway is asked that has been fast
+	shortSilence = 150 * time.Millisecond // without any answer, before a gateway that has been fast is probed
 	silence      = 500 * time.Millisecond // and any other
-	doubtAfter   = 100 * time.Millisecond // without an answer to that, new requests go to others
+	doubtAfter   = 100 * time.Millisecond // without an answer to the probe, new requests go to others
 	probeWithin  = 450 * time.Millisecond // and all do
 	probeEvery   = time.Second            // of one that is down
 
@@ -199,11 +198,11 @@ var errSilent = errors.New("the gateway does not answer any more")
 // peer is one of several gateways.
 type peer struct {
 	Connection
-	began time.Time
-	heard atomic.Int64 // when it last answered, since began
-	asked atomic.Int64 // when it was last asked whether it lives
-	usual atomic.Int64 // wait for an answer, smoothed
-	down  atomic.Bool
+	began  time.Time
+	heard  atomic.Int64 // when it last answered, since began
+	probed atomic.Int64 // when it was last probed
+	usual  atomic.Int64 // wait for an answer, smoothed
+	down   atomic.Bool
 
 	mu      sync.Mutex
 	number  uint64
@@ -215,8 +214,8 @@ func newPeer(c Connection) *peer {
 	return &peer{Connection: c, began: time.Now(), waiting: map[uint64]context.CancelCauseFunc{}}
 }
 
-// ask sends one request. An error that no answer of the gateway has brought wraps
-// errUnreachable, and that of one which is not ready yet errStarting.
+// ask sends one request. Without an answer the error wraps errUnreachable, and errStarting
+// when the gateway is not ready yet.
 func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) error) error {
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -240,7 +239,7 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) err
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	case errors.As(err, &answer) && answer.Starting:
 		p.heard.Store(int64(time.Since(p.began)))
-		p.down.Store(true) // until it is asked again
+		p.down.Store(true) // until the next probe
 		return fmt.Errorf("%w: %w", errStarting, err)
 	}
 	p.heard.Store(int64(time.Since(p.began)))
@@ -250,7 +249,7 @@ func (p *peer) ask(ctx context.Context, do func(context.Context, Connection) err
 	return err
 }
 
-// quiet is how long the gateway may say nothing before it is asked whether it lives.
+// quiet is how long the gateway may be silent before it is probed.
 func (p *peer) quiet() time.Duration {
 	return min(silence, max(shortSilence, fast*time.Duration(p.usual.Load())))
 }
@@ -289,8 +288,8 @@ func (p *peer) leave(number uint64) {
 	delete(p.waiting, number)
 }
 
-// up reports that the gateway is worth asking. One that is down is asked now and then
-// in the background whether it is back.
+// up reports whether the gateway is taken to be there. One that is down is probed now and
+// then in the background.
 func (p *peer) up() bool {
 	if !p.down.Load() {
 		return true
@@ -301,10 +300,10 @@ func (p *peer) up() bool {
 	return false
 }
 
-// due says, to one caller, that the gateway has not been asked for so long.
+// due returns true, to one caller, when the last probe is so long ago.
 func (p *peer) due(after time.Duration) bool {
-	now, last := int64(time.Since(p.began)), p.asked.Load()
-	return now-last >= int64(after) && p.asked.CompareAndSwap(last, now)
+	now, last := int64(time.Since(p.began)), p.probed.Load()
+	return now-last >= int64(after) && p.probed.CompareAndSwap(last, now)
 }
 
 func (p *peer) probe() {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnAnswerCountsWhoeverIsSilent: what a gateway has answered is no reason to ask another,
-// though it was found to be silent just then.
+// TestAnAnswerCountsWhoeverIsSilent: a request that was answered is not sent to another
+// gateway, though this one was just found to be silent.
 func TestAnAnswerCountsWhoeverIsSilent(t *testing.T) {
 	p := newPeer(nil)
 	require.NoError(t, p.ask(t.Context(), func(context.Context, Connection) error {

@@ -82,7 +82,7 @@ func (f *front) open() {
 	go func() { _ = server.Serve(&kept{l, f}) }()
 }
 
-// kept is a listener whose connections the front knows.
+// kept is a listener whose connections the front keeps.
 type kept struct {
 	net.Listener
 	f *front
@@ -99,7 +99,7 @@ func (k *kept) Accept() (net.Conn, error) {
 	return &muted{c, k.f}, nil
 }
 
-// muted is a connection that says nothing while its front is mute.
+// muted is a connection that sends nothing while its front is mute.
 type muted struct {
 	net.Conn
 	f *front
@@ -206,7 +206,7 @@ func TestASilentGatewayIsLeft(t *testing.T) {
 		b.mute.Store(true)
 		a.mute.Store(false)
 		before = sent.Load()
-		require.Eventually(t, func() bool { return sent.Load() > before+200 }, 30*time.Second, time.Millisecond, "the one that is back is asked again")
+		require.Eventually(t, func() bool { return sent.Load() > before+200 }, 30*time.Second, time.Millisecond, "the one that is back gets requests again")
 		b.mute.Store(false)
 		close(stop)
 		wait()
@@ -231,7 +231,7 @@ func TestAGatewayThatHasJustStartedIsNoAnswer(t *testing.T) {
 		stop := make(chan struct{})
 		sent, wait := ask(t, c, stop)
 		require.Eventually(t, func() bool { return sent.Load() > 1000 }, 30*time.Second, time.Millisecond, "the other answers")
-		require.Less(t, asked.Load(), sent.Load()/3, "it is asked now and then, and not in turn")
+		require.Less(t, asked.Load(), sent.Load()/3, "it is probed now and then, and not in turn")
 		a.kill() // the only one that is ready
 		before := asked.Load()
 		require.Eventually(t, func() bool { return asked.Load() > before+20 }, 30*time.Second, time.Millisecond)

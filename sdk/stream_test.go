@@ -71,8 +71,8 @@ func TestStreamsByEveryTransport(t *testing.T) {
 	assert.ErrorContains(t, err, "0 more fit")
 }
 
-// Frames are on their way in the order in which they were sent, options are each frame's own, and a
-// stream that is closed or has no name says so.
+// Frames are on their way in the order in which they were sent, options are each frame's
+// own, and a stream that is closed or has no name returns an error.
 func TestFramesOfAStreamBeginInOrder(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}

@@ -78,7 +78,7 @@ func (r *Result) answer() *wire.InferResponse {
 // OK reports whether there is an answer.
 func (r *Result) OK() bool { return r.response != nil }
 
-// Tensor returns an output by name. The error says which outputs there are.
+// Tensor returns an output by name. The error lists the outputs that there are.
 func (r *Result) Tensor(name string) (Tensor, error) {
 	if !r.OK() {
 		return Tensor{}, fmt.Errorf("sdk: there is no output %q, because the request failed", name)

@@ -50,7 +50,7 @@ type FeedOptions struct {
 	Seed     uint64 // of phases
 	Together bool   // all streams send at one instant; else each has a phase that is drawn
 	Spread   bool   // or their phases are spread evenly over a period
-	Fixed    bool   // streams keep their phases, whatever the gateway says
+	Fixed    bool   // streams keep their phases, whichever the gateway suggests
 
 	Progress func(Progress) // called about once a second; may be nil
 
@@ -83,7 +83,7 @@ func FrameEnds() []FrameEnd {
 	return []FrameEnd{InTime, Late, SentLate, TooFast, SentFast, Dropped, NoPlace, Failed, Unsent}
 }
 
-// Describe says what it means, as part of a line.
+// Describe returns its meaning, as part of a line.
 func (e FrameEnd) Describe() string {
 	return map[FrameEnd]string{
 		InTime:   "in time",
@@ -123,7 +123,7 @@ type FeedReport struct {
 	Ends      map[FrameEnd]int `json:"frames"`    // how many frames of all streams came to which end
 	Misplaced int              `json:"misplaced"` // answers that were of another frame than was next
 
-	Reasons map[string]string `json:"reasons,omitempty"` // what the first error of each code says
+	Reasons map[string]string `json:"reasons,omitempty"` // text of the first error of each code
 }
 
 // StreamFed is what came of one stream. Every frame that was sent is in exactly one of the others but

@@ -102,9 +102,9 @@ func TestReportAsTextAndJSON(t *testing.T) {
 	assert.Equal(t, 0.75, back["attainment"])
 }
 
-// TestAGeneratorThatFallsBehindSaysSo stalls the whole process for a second, as a machine
-// does whose processors are taken: what was to be sent then is left out, and told.
-func TestAGeneratorThatFallsBehindSaysSo(t *testing.T) {
+// TestAGeneratorThatFallsBehindReportsIt stalls the whole process for a second, as on a
+// machine whose processors are taken: requests due in that time are left out, and counted.
+func TestAGeneratorThatFallsBehindReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &runner{o: Options{Pipeline: "p", SLO: 100 * time.Millisecond, Rate: 10, Duration: 4 * time.Second, Sleep: osutil.SleepTimer}, start: time.Now()}
 		r.send = func(context.Context, int) (*wire.InferResponse, error) { return &wire.InferResponse{}, nil }
@@ -168,7 +168,8 @@ func (r *refusing) Receive() (int, error) {
 	return 0, &wire.Error{Code: wire.CodeOverloaded, Reason: "0 more fit", Cause: wire.CauseNoPlace}
 }
 
-// Every frame comes to one end, and what the generator does itself is told from what the server does.
+// Every frame comes to one end, and what the generator causes is kept apart from what the
+// server does.
 func TestFramesByTheirEnds(t *testing.T) {
 	overloaded := func(cause wire.Cause) error { return &wire.Error{Code: wire.CodeOverloaded, Cause: cause} }
 	const ms = time.Millisecond
@@ -249,7 +250,7 @@ type sentAt struct {
 	at time.Time
 }
 
-// scripted answers frames as it is told, in their order.
+// scripted answers frames by a script, in their order.
 type scripted struct {
 	sent    chan sentAt
 	takes   func(n int) (blocks, takes time.Duration, err error)

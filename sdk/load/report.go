@@ -21,7 +21,7 @@ type Report struct {
 	Arrivals   string            `json:"arrivals"`
 	Seed       uint64            `json:"seed"`
 	SLO        time.Duration     `json:"slo_ms"`
-	Offered    float64           `json:"offered_rate"`      // requests per second asked for; 0 with Callers
+	Offered    float64           `json:"offered_rate"`      // requests per second as configured; 0 with Callers
 	Callers    int               `json:"callers,omitempty"` // see Options; 0 where requests came at a rate
 	Rate       float64           `json:"good_rate"`         // requests per second answered in time
 	Requests   int               `json:"requests"`          // sent
@@ -29,7 +29,7 @@ type Report struct {
 	Completed  int               `json:"completed"`         // answered within SLO
 	Late       int               `json:"late"`              // answered after it
 	Errors     map[string]int    `json:"errors"`            // by code
-	Reasons    map[string]string `json:"reasons,omitempty"` // what the first error of each code says
+	Reasons    map[string]string `json:"reasons,omitempty"` // text of the first error of each code
 	Attainment float64           `json:"attainment"`        // Completed / (Requests + Unsent), without those that were invalid: a mistake of the caller
 	Cores      float64           `json:"generator_cores"`   // processors that this process used, on average
 	Most       int               `json:"-"`                 // processors that it may use

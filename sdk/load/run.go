@@ -5,9 +5,10 @@
 // Latency counts from the instant at which a request was meant to be sent, so
 // that a generator or server that stalls cannot hide it (no coordinated
 // omission). A generator that falls far behind its own schedule leaves requests out and
-// says how many: the latencies that it measures then hold for the rate that it kept. Requests of
-// the warm-up are sent but not counted. Attainment is the share of all counted requests that were
-// answered within the objective; refusals, drops, errors and what was left out count against it.
+// reports how many: the measured latencies then hold for the rate that it kept. Requests of
+// the warm-up are sent but not counted. Attainment is the share of all counted requests
+// that were answered within the objective; refusals, drops, errors and what was left out
+// count against it.
 //
 // package arrivals draws the instants (pure, from a seed), Run sends, and Report holds
 // what came of it, as data and as text.

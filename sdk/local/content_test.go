@@ -60,7 +60,7 @@ func adds(t *testing.T, folder string, number float32) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "adds.hcl"), []byte(addsHCL), 0o600))
 }
 
-// added is what the network adds, by asking it.
+// added is what the network adds, by one request.
 func added(t *testing.T, c *sdk.Client, x float32) (float32, error) {
 	r, err := c.Infer(t.Context(), "adds", sdk.Inputs{"x": sdk.Float32([]float32{x}, 1)})
 	if err != nil {
@@ -130,8 +130,8 @@ func TestAModelReplacedInPlaceServesWhenItIsApplied(t *testing.T) {
 }
 
 // TestModelsReachHostsThatNeverSawTheFolder has roles of their own, which speak TLS
-// and show each other certificates: the declaration is applied from a folder that is
-// gone when the worker asks for its models.
+// and show each other certificates: the declaration is applied from a folder that is gone
+// when the worker fetches its models.
 func TestModelsReachHostsThatNeverSawTheFolder(t *testing.T) {
 	ctx := t.Context()
 	server, err := local.Temporal(ctx, system.TemporalOptions{

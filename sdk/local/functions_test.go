@@ -75,7 +75,7 @@ func TestFunctionsAreServed(t *testing.T) {
 	declare("http://127.0.0.1:1")
 	_, err := local.Start(t.Context(), o)
 	require.ErrorContains(t, err, `function "ranker" cannot be reached`)
-	assert.ErrorContains(t, err, "examples/functions stands in for one", "the error says what to do")
+	assert.ErrorContains(t, err, "examples/functions stands in for one", "the error states what to do")
 
 	declare(s.URL)
 	problem := declared(t, files)

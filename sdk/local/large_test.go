@@ -17,9 +17,9 @@ import (
 	"github.com/harpagon/harpagon/sdk/local"
 )
 
-// Every executor of a cluster is told the profiles of all its modules. Those of many are
-// more than the server takes in one message, and they start all the same. Batches are
-// slow, so that the plan is found soon.
+// Every executor of a cluster receives the profiles of all its modules. Those of many
+// exceed Temporal's limit for one message, and the executors start all the same. Batches
+// are slow, so that the plan is found soon.
 func TestALargeClusterStarts(t *testing.T) {
 	testkit.Long(t)
 	const devices, pipelines, points = 10, 8, 900

@@ -31,10 +31,10 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// TestManyPlans carries out as many changes as HARPAGON_PLANS says under load, of
-// HARPAGON_SERVICES services at once and of each one after the other, and reports what is left
-// of them: in histories, database and memory. With HARPAGON_PLANS_FOR it ends after that
-// time; HARPAGON_PLANS_HEAP is a folder for profiles of what lives in memory meanwhile.
+// TestManyPlans carries out HARPAGON_PLANS changes under load, of HARPAGON_SERVICES
+// services at once and of each one after the other, and reports what they leave in
+// histories, database and memory. With HARPAGON_PLANS_FOR it ends after that time;
+// HARPAGON_PLANS_HEAP is a folder for profiles of what lives in memory meanwhile.
 func TestManyPlans(t *testing.T) {
 	changes, _ := strconv.Atoi(os.Getenv("HARPAGON_PLANS"))
 	if changes == 0 {
@@ -124,12 +124,12 @@ const heapNoise = 25
 type remains struct {
 	t       *testing.T
 	client  client.Client
-	metrics string // where the gateway tells them
+	metrics string // address of the gateway's metrics
 	state   string
 	began   time.Time
 	longest map[string]int64 // history, in events, by kind of workflow
-	slowest time.Duration    // of the changes since it was told
-	heaps   []float64        // what lived in memory whenever it was told, in MB
+	slowest time.Duration    // of the changes since the last report
+	heaps   []float64        // live memory at each report, in MB
 }
 
 // look notes how long the histories of a service and of the fleet are.

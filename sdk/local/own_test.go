@@ -98,7 +98,7 @@ func (f *fifo) Step(_ dispatch.Time, ev dispatch.Event, out []dispatch.Action) [
 	return out
 }
 
-// counted is a planner policy of a program's own: exact, told how often it was asked.
+// counted is a program's own planner policy: exact, with a count of its calls.
 type counted struct {
 	plan.Policy
 	asked *atomic.Int64

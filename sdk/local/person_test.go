@@ -135,7 +135,7 @@ func (p *person) do(what, id string) {
 	}
 }
 
-// infer asks once.
+// infer sends one request.
 func (p *person) infer() error {
 	ctx, cancel := context.WithTimeout(p.Context(), 2*time.Second)
 	defer cancel()
@@ -212,7 +212,7 @@ func (p *person) wrong() string {
 	return ""
 }
 
-// apply asks for another rate.
+// apply applies another rate.
 func (p *person) apply() workflows.ChangeReply {
 	p.rate++
 	doc := quick(p.T, p.rate)

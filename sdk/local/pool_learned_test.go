@@ -93,7 +93,7 @@ func TestAPoolWithoutAnyProfileServesAndLearns(t *testing.T) {
 	assert.Positive(t, answered[status.Serving])
 }
 
-// sums asks for sums until it is over, and counts answers by generation then.
+// sums sends requests until over is closed; end returns the answers by generation.
 func sums(t *testing.T, c *sdk.Client, over chan struct{}) (end func() map[int]int) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex

@@ -147,7 +147,7 @@ func isBelow(pid int) bool {
 	return pid == os.Getpid()
 }
 
-// sendScenes sends those of a camera until it is told.
+// sendScenes sends those of a camera until ended is closed.
 func sendScenes(t *testing.T, stream *sdk.Stream, camera int, ended <-chan struct{}) {
 	defer stream.Close()
 	for n := 0; ; n++ {

@@ -73,7 +73,7 @@ func refuse(ctx context.Context, s *local.System, files string) error {
 }
 
 // TestGoesOnAfterARefusedChange: what served comes back after a stop and after a kill, without
-// and with the declaration that was refused, and it is said why that does not serve.
+// and with the declaration that was refused, and the reason of the refusal is reported.
 func TestGoesOnAfterARefusedChange(t *testing.T) {
 	testkit.Long(t)
 	for name, end := range map[string]func(t *testing.T, dir, files string){

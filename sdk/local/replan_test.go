@@ -31,7 +31,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// stream asks a pipeline at a steady pace and counts what comes of it.
+// stream sends requests to a pipeline at a steady pace and counts their outcomes.
 type stream struct {
 	stop     chan struct{}
 	asking   sync.WaitGroup
@@ -77,7 +77,7 @@ func (s *stream) note(r *sdk.Result, err error) {
 	}
 }
 
-// end stops asking, waits for what is under way, and gives the counts.
+// end stops sending, waits for what is under way, and returns the counts.
 func (s *stream) end() (answered map[int]int, failed map[string]int) {
 	close(s.stop)
 	s.asking.Wait()

@@ -37,10 +37,10 @@ import (
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
-// TestSecretsAreNotTold gives a system secrets, has it use them, also with a provider that
-// repeats what it was sent in its refusal, and looks for them in all that is written or
-// told.
-func TestSecretsAreNotTold(t *testing.T) {
+// TestSecretsAreNotRevealed gives a system secrets, has it use them, also with a provider that
+// repeats what it was sent in its refusal, and searches all that is written or printed for
+// them.
+func TestSecretsAreNotRevealed(t *testing.T) {
 	const variable = "CLOUD_TOKEN_OF_THE_TEST"
 	secrets := map[string]string{"provider's token": "cloud-5c1e7d", "gateway's token": "gateway-91b2aa", "caller's token": "caller-e07f43"}
 	t.Setenv(variable, secrets["provider's token"])
@@ -91,7 +91,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: believing.Client("")}}
 	defer browser.CloseIdleConnections()
 
-	var told strings.Builder // what people and programs are told
+	var told strings.Builder // what people and programs can read
 	recording := filepath.Join(state, "recording")
 	s, err := local.Start(t.Context(), local.Options{
 		Files: []string{files}, StateDir: state, Environ: []string{}, Record: recording,
@@ -136,13 +136,13 @@ func TestSecretsAreNotTold(t *testing.T) {
 	statuses, err := system.Control(s.Temporal(), local.Options{}).Statuses(t.Context(), "ranker")
 	require.NoError(t, err)
 	require.NoError(t, json.NewEncoder(&told).Encode(statuses))
-	told.WriteString(statuses[0].Describe()) // what explain tells
+	told.WriteString(statuses[0].Describe()) // the output of explain
 	assert.Contains(t, told.String(), "ranker")
 
 	histories := histories(t, s)
 	assert.Contains(t, histories, variable, "histories have the declaration, so that a secret would be seen")
 	require.NoError(t, s.Close())
-	places := map[string]string{"what is told": told.String(), "histories": histories}
+	places := map[string]string{"what is shown": told.String(), "histories": histories}
 	require.NoError(t, filepath.WalkDir(state, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err

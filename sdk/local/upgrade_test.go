@@ -71,7 +71,7 @@ func TestUpgradeOfAStateFolder(t *testing.T) {
 	}
 }
 
-// answered asks everything that serves.
+// answered sends a request to everything that serves.
 func answered(ctx context.Context, t *testing.T, c *sdk.Client) {
 	x := sdk.Inputs{"x": sdk.Float32(make([]float32, 4), 4)}
 	for name, in := range map[string]sdk.Inputs{

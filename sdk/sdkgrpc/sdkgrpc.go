@@ -1,5 +1,5 @@
 // Package sdkgrpc connects clients of package sdk by gRPC. It stands apart so that
-// programs which ask over HTTP do not compile gRPC.
+// programs that use HTTP do not compile gRPC.
 //
 //	client, err := sdkgrpc.Dial(ctx, "grpc://gateway-1:8081", "grpc://gateway-2:8081")
 //

@@ -64,7 +64,7 @@ func (f Fake) Infer(ctx context.Context, q *wire.InferRequest) (*wire.InferRespo
 	return r, nil
 }
 
-// Metadata knows names only.
+// Metadata returns names only.
 func (f Fake) Metadata(_ context.Context, pipeline string) (*wire.Metadata, error) {
 	if f[pipeline] == nil {
 		return nil, f.missing(pipeline)

@@ -39,7 +39,7 @@ type Server struct {
 	child *subprocess.Process
 }
 
-// word is what a child says when it serves, or why it does not.
+// word is a child's only answer: its addresses when it serves, or an error.
 type word struct {
 	Address, UI, Error string
 }

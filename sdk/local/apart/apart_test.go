@@ -87,7 +87,7 @@ func TestStopWhileItStartsAgain(t *testing.T) {
 		s, _ := start(t)
 		require.NoError(t, syscall.Kill(s.PID(), syscall.SIGKILL))
 		time.Sleep(after)
-		_ = s.Stop() // may say that it was killed
+		_ = s.Stop() // the error may be that it was killed
 		require.ErrorIs(t, syscall.Kill(s.PID(), 0), syscall.ESRCH)
 	}
 }

@@ -105,7 +105,7 @@ func alone(c *config.Config, frontend address, p *ports) error {
 
 // together gives the services of a server of a cluster the ports that follow the one for
 // clients, so that the cluster's other servers find them there after a restart, and a
-// firewall can be told: each service one for calls and one for gossip.
+// firewall can allow them: each service has one for calls and one for gossip.
 func together(c *config.Config, frontend address, p *ports, proof secure.Credentials) error {
 	if last := 2*len(services) - 1; frontend.port > math.MaxInt16-last {
 		return fmt.Errorf("port %d is too high for a server of a cluster, whose tables hold ports up to %d, the seven after it among them; give it one of at most %d",
@@ -123,9 +123,9 @@ func together(c *config.Config, frontend address, p *ports, proof secure.Credent
 	return nil
 }
 
-// hosts tells the services of one process where they are. Left to find each
-// other by gossip, they would wait after a restart for the ones of the process
-// before, which the file still remembers.
+// hosts is a static list of the services of one process. If they found each other by
+// gossip, they would wait after a restart for those of the former process, which the
+// database still lists.
 func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
 	all := map[primitives.ServiceName]static.Hosts{}
 	for name, s := range c.Services {

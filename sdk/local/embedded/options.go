@@ -4,8 +4,8 @@
 //
 // It is the only package that links go.temporal.io/server, which takes minutes
 // to compile the first time and makes a program large. The build tag noserver
-// leaves it out: Start then fails and says to set TEMPORAL_ADDRESS. Workers and
-// gateways that talk to a Temporal server elsewhere are built that way.
+// leaves it out: Start then fails with a hint to set TEMPORAL_ADDRESS. Workers and gateways
+// that talk to a Temporal server elsewhere are built that way.
 package embedded
 
 import (
@@ -43,8 +43,8 @@ type Options struct {
 	// server one of a cluster: all that are given the same database.
 	Postgres Postgres
 
-	// TLS asks clients and the other servers of the cluster for certificates of its CA,
-	// and shows its own. The UI stays without.
+	// TLS requires certificates of its CA from clients and the other servers of the
+	// cluster, and shows its own. The UI stays without.
 	TLS secure.Files
 }
 

@@ -47,8 +47,8 @@ type databases [2]struct {
 var errUnreadable = errors.New("it cannot be read")
 
 // parsePostgres reads a URL. What it leaves out comes from the PG* variables, as with
-// any client of PostgreSQL; beyond this machine connections are encrypted and the
-// server's certificate is looked at unless the URL says otherwise.
+// any client of PostgreSQL; beyond this machine connections are encrypted and the server's
+// certificate is verified unless the URL sets another sslmode.
 func parsePostgres(o Postgres, ca string) (databases, error) {
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Scheme != "postgres" && at.Scheme != "postgresql" {
@@ -157,7 +157,7 @@ func (d databases) await(ctx context.Context) (*pgx.Conn, error) {
 	}
 }
 
-// connect dials PostgreSQL's own database, with what the URL and the environment say.
+// connect dials PostgreSQL's own database, with the settings of URL and environment.
 func (d databases) connect(ctx context.Context) (*pgx.Conn, error) {
 	own := d[0].sql
 	query := url.Values{}

@@ -47,10 +47,10 @@ func TestThePasswordOfPostgresIsNotInErrors(t *testing.T) {
 	}
 }
 
-// TestThePasswordOfPostgresIsNotTold runs a workflow on a PostgreSQL that asks for a
+// TestThePasswordOfPostgresIsNotRevealed runs a workflow on a PostgreSQL that requires a
 // password, takes the database away meanwhile, and looks for the password in the log, in
 // errors and in all that the database has on its disk, histories among it.
-func TestThePasswordOfPostgresIsNotTold(t *testing.T) {
+func TestThePasswordOfPostgresIsNotRevealed(t *testing.T) {
 	database := newPostgres(t)
 	places := map[string]string{}
 	o := embedded.Options{
@@ -81,7 +81,7 @@ func TestThePasswordOfPostgresIsNotTold(t *testing.T) {
 	require.NoError(t, s.Stop())
 	log, err := os.ReadFile(o.LogFile)
 	require.NoError(t, err)
-	assert.NotEmpty(t, log, "it says that the database is away")
+	assert.NotEmpty(t, log, "the lost database is logged")
 	places["the log"] = string(log)
 	all := 0
 	require.NoError(t, filepath.WalkDir(database.folder, func(path string, d fs.DirEntry, err error) error {
@@ -106,7 +106,8 @@ type database struct {
 	end             func()
 }
 
-// newPostgres starts the PostgreSQL of this machine, which asks harpagon for the password.
+// newPostgres starts the PostgreSQL of this machine, which requires a password of user
+// harpagon.
 func newPostgres(t *testing.T) database {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -181,7 +182,7 @@ func freeBlock(t *testing.T) int {
 	return 0
 }
 
-// The server would end the whole process, and say why in its log alone.
+// Temporal would end the whole process, with the reason in its log alone.
 func TestPortsThatPostgresCannotHold(t *testing.T) {
 	_, err := embedded.Start(t.Context(), embedded.Options{
 		WithoutUI: true, FrontendAddr: "127.0.0.1:32761", Postgres: embedded.Postgres{URL: "postgres://harpagon@127.0.0.1:1/temporal"},

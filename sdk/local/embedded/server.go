@@ -43,8 +43,7 @@ type Server struct {
 const readyTimeout = time.Minute
 
 // Start starts a server and returns when it answers. ctx bounds the start
-// only. An error says which port is in use, or what is wrong with the file or the
-// database.
+// only. The error names a port in use, or the fault of the file or the database.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.DBFile == "" && o.Postgres.URL == "" {
 		return nil, errors.New("embedded: Options.DBFile is empty; name the file that shall hold the state")
@@ -229,7 +228,7 @@ func usable(ctx context.Context, o client.Options) error {
 		return err
 	}
 	defer c.Close()
-	// What a frontend knows of namespaces lags behind the database.
+	// A frontend's cache of namespaces lags behind the database.
 	_, err = c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: o.Namespace})
 	return err
 }

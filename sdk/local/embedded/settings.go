@@ -41,13 +41,13 @@ const taskTimeout = 3 * time.Second
 // limit, 20, for up to 50 ms, however many services share the shard.
 const queueReads = 1000
 
-// cachedWorkflows is how many entries the server keeps in memory of the workflows that were
-// asked for last: mostly two of each, its state, of 12 to 20 kB, and which run is the current
-// one. By its own limit, 128,000, each change of a service leaves two workflows behind that
-// have ended: some 400 MB after 10,000 changes. Workflows that go on are asked for by every
-// heartbeat; where there are more of them, their states are read from the database again. A
-// limit in time would not do: it counts from when a state was read, so that updates that wait
-// would be given up and begun again.
+// cachedWorkflows is how many entries the server keeps in memory of the workflows used
+// last: mostly two of each, its state, of 12 to 20 kB, and which run is the current one. By
+// its own limit, 128,000, each change of a service leaves two workflows behind that have
+// ended: some 400 MB after 10,000 changes. Running workflows are used by every heartbeat;
+// where there are more of them, their states are read from the database again. A limit in
+// time would not do: it counts from when a state was read, so that updates that wait would
+// be given up and begun again.
 const cachedWorkflows = 2048
 
 // timersOfOneSecond is after how many reads of timers that are due in the same second the

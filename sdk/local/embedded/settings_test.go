@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/server/common/log"
 )
 
-// The server takes its own value, and says nothing, where one of another type is set.
+// The server silently takes its default where a value of another type is set.
 func TestMemoryOfWorkflowsIsBounded(t *testing.T) {
 	all := dynamicconfig.NewCollection(settings(), log.NewNoopLogger())
 	assert.Equal(t, cachedWorkflows, dynamicconfig.HistoryCacheHostLevelMaxSize.Get(all)())

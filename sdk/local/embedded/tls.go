@@ -10,9 +10,9 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// over reports what the server shows and asks for on every port, read again when the files
-// change; nil without an identity. Unlike a gateway it has no tokens: where there is a
-// CA, callers must have a certificate of it.
+// over is the TLS configuration of every port of the server, read again when the files
+// change; nil without an identity. Unlike a gateway it has no tokens: where there is a CA,
+// callers must have a certificate of it.
 func over(i *secure.Identity) (encryption.TLSConfigProvider, error) {
 	if i == nil {
 		return nil, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/harpagon/harpagon/wire/secure"
 )
 
-// TestUIIsForThisMachine asks by names that a page of a stranger could lead here, and by
-// those of this machine.
+// TestUIIsForThisMachine sends requests with foreign host names, as by DNS rebinding, and
+// with those of this machine.
 func TestUIIsForThisMachine(t *testing.T) {
 	l, err := listen.HTTP("127.0.0.1:0", secure.Credentials{}, 0)
 	require.NoError(t, err)

@@ -36,14 +36,14 @@ type Control struct {
 // each other and behind questions for the status when four services change at once.
 const pollers = 16
 
-// spins is after how long a step of a workflow that has not paused counts as one that never
-// will. The SDK's own second passes on a machine that has much else to do, as when hundreds of
-// services start at once, and then refuses whatever is asked of the workflow meanwhile.
+// spins is after how long a workflow task without a pause counts as deadlocked. The SDK's
+// own second passes on a busy machine, as when hundreds of services start at once, and
+// updates and queries of the workflow then fail.
 const spins = time.Minute
 
-// StartControl starts the role, which makes hosts where that is asked for. Several may run
-// at once. Where workflows of an
-// older program run it fails with a *control.OldError.
+// StartControl starts the role, which also makes hosts where o has Provisioners. Several
+// may run at once. Where workflows of an older program run it fails with a
+// *control.OldError.
 func StartControl(ctx context.Context, c client.Client, o ProvisionOptions) (*Control, error) {
 	if err := control.New(c, control.Options{}).CheckOld(ctx); err != nil {
 		return nil, fmt.Errorf("roles: %w", err)
@@ -134,15 +134,15 @@ func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace stri
 // and functions where.
 type ProvisionOptions struct {
 	Namespace    string             // of the client; empty means Temporal's default
-	Allow        []string           // HOST or HOST:PORT of providers that may be told to make functions; none allow all
+	Allow        []string           // HOST or HOST:PORT of providers that may be called to make functions; none allow all
 	Policies     scheduler.Policies // that the program brings to plan by, and to size plans by
 	Provisioners []made.Provisioner
 	Folder       string       // where the drivers remember what they have made
-	Progress     func(string) // is told in words what is done; may be nil
+	Progress     func(string) // receives a line for each step; may be nil
 }
 
-// enterEvery is the pace at which a provisioner that the fleet does not hold asks to be
-// held: another control role may have been, and may be gone.
+// enterEvery is the pace at which a provisioner that the fleet does not hold tries to be
+// held: the control role that was held may be gone.
 const enterEvery = 2 * time.Second
 
 // provision makes hosts of one kind until life ends, while the fleet holds no other

@@ -34,8 +34,8 @@ import (
 type DispatcherOptions struct {
 	Addr        string             // HOST:PORT for gateways; executors come to the port after it
 	Name        string             // of the process
-	Credentials secure.Credentials // asked of gateways and executors
-	Log         func(string)       // is told of connections that failed; may be nil
+	Credentials secure.Credentials // required of gateways and executors
+	Log         func(string)       // receives connections that failed; may be nil
 	Record      string             // as of GatewayOptions
 	Policies    factory.Policies   // that the program brings to dispatch by
 	Keepalive   time.Duration      // how long gateways and executors may be silent; 0 means keepalive.DefaultPatience
@@ -208,8 +208,8 @@ const (
 	// just joined, before the fleet gives it services that another owns.
 	warmUp = 3 * time.Second
 
-	// gatherFor is how long it waits for gateways to say which services have lost their
-	// owner with the first, before it tells the fleet.
+	// gatherFor is how long it collects further services that have lost their owner after
+	// the first, before it reports them to the fleet.
 	gatherFor = 2 * time.Millisecond
 
 	// askWithin is how long the fleet may take to answer; askAgain is between attempts.
@@ -234,8 +234,8 @@ type lease struct {
 	warm    chan struct{} // is sent to when it is
 }
 
-// claimOrphan decides for a service that has lost its owner, at once: epochs make that safe,
-// and the fleet is told after. So it goes on while Temporal is slow or away.
+// claimOrphan takes a service over that has lost its owner, at once: epochs make that safe,
+// and the fleet is notified after. So dispatch goes on while Temporal is slow or away.
 func (l *lease) claimOrphan(service string, epoch uint64) {
 	l.mu.Lock()
 	l.claimed[service] = l.server.OwnAfter(service, epoch)
@@ -285,7 +285,7 @@ func (d *Dispatcher) join(ctx, life context.Context, c client.Client, o Dispatch
 	return nil
 }
 
-// applyView owns what the fleet says.
+// applyView owns what the fleet's view assigns.
 func (l *lease) applyView(ctx context.Context, view activities.FleetView) error {
 	in := activities.OwnInput{Moves: view.Moves, Owns: view.Owned(l.member)}
 	for _, m := range view.Dispatchers() {
@@ -305,8 +305,8 @@ func (l *lease) unready() {
 	}
 }
 
-// run asks the fleet for its share once the dispatcher has warmed up, and tells it of
-// what gateways have lost the owner of.
+// run requests its share from the fleet once the dispatcher has warmed up, and reports
+// services that have lost their owner.
 func (l *lease) run(life context.Context) {
 	defer l.worker.Stop()
 	var again <-chan time.Time
@@ -337,8 +337,8 @@ func (l *lease) run(life context.Context) {
 	}
 }
 
-// ask tells the fleet what the dispatcher has claimed, or that it is ready, and hears
-// what it owns.
+// ask reports to the fleet what the dispatcher has claimed, or that it is ready, and
+// receives what it owns.
 func (l *lease) ask(life context.Context, claimed map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(life, askWithin)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/harpagon/harpagon/wire/secure/securetest"
 )
 
-// heard are the lines that a role has told.
+// heard are the lines that a role has logged.
 type heard struct {
 	mu    sync.Mutex
 	lines []string
@@ -72,8 +72,8 @@ func TestAGatewayFollowsADispatcherOverTCP(t *testing.T) {
 	require.Eventually(t, func() bool { return !g.HasDispatcher("p") }, 10*time.Second, time.Millisecond)
 }
 
-// TestAGatewayThatStopsFollowsNobodyNew: what the fleet tells it meanwhile adds to nothing that is
-// waited for.
+// TestAGatewayThatStopsFollowsNobodyNew: views of the fleet that arrive meanwhile add
+// nothing to wait for.
 func TestAGatewayThatStopsFollowsNobodyNew(t *testing.T) {
 	life, quit := context.WithCancel(t.Context())
 	f := &followers{life: life, tell: func(string) {}}
@@ -113,7 +113,8 @@ func TestADispatchersAddressThatLeadsElsewhere(t *testing.T) {
 	assert.Equal(t, "g:1,10.0.0.1:8095,b:9", withDispatchers("g:1", []string{"10.0.0.1:8094", "nonsense", "b:8"}))
 }
 
-// TestAClientThatComesToADispatcher: it is told where to go, and the dispatcher goes on.
+// TestAClientThatComesToADispatcher: it is referred to a gateway, and the dispatcher goes
+// on.
 func TestAClientThatComesToADispatcher(t *testing.T) {
 	var says heard
 	d := startDispatcher(t, DispatcherOptions{Log: says.tell})

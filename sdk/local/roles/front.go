@@ -19,9 +19,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// front is a gateway as its callers meet it, and as workflows do. It knows which
-// services exist and are not served here yet: those are unavailable, for now, and not
-// unknown.
+// front is a gateway as callers and workflows see it. It keeps the services that exist and
+// are not served here yet: those are unavailable, for now, and not unknown.
 type front struct {
 	*gateway.Gateway
 
@@ -34,7 +33,7 @@ type front struct {
 type state uint8
 
 const (
-	starting state = iota // it has not been told of all services
+	starting state = iota // not all services have been installed
 	serving
 	leaving // it is about to stop
 )
@@ -56,7 +55,7 @@ func (f *front) Remove(ctx context.Context, service string, since placement.Age)
 	return f.Gateway.Remove(ctx, service, since)
 }
 
-// knows reports whether the gateway has been knows of a service.
+// knows reports whether the gateway has been notified of a service.
 func (f *front) knows(service string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,8 +69,8 @@ func (f *front) enter(s state) {
 	f.state = s
 }
 
-// Ready is nil when the gateway has been told of all services and is not about to
-// stop; each service says of itself whether it is.
+// Ready is nil when all services have been installed and the gateway is not about to stop;
+// each service has a readiness of its own.
 func (f *front) Ready() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,8 +101,8 @@ func (f *front) Metadata(ctx context.Context, name string) (*wire.Metadata, erro
 	return m, err
 }
 
-// known turns the error of a service that is not served here into one that says that
-// it will be, where that is so, or may be.
+// known replaces the error of a service that is not served here where the service exists,
+// or may exist.
 func (f *front) known(name string, err error) error {
 	if !errors.Is(err, wire.ErrNotFound) {
 		return err
@@ -113,27 +112,27 @@ func (f *front) known(name string, err error) error {
 	defer f.mu.Unlock()
 	switch {
 	case f.announced[name], f.announced[service]:
-		return wire.Errorf(wire.CodeUnavailable, "", "%s exists and is not ready to be served; harpagon status %s says how far it is", service, service)
+		return wire.Errorf(wire.CodeUnavailable, "", "%s exists and is not ready to be served; harpagon status %s shows its progress", service, service)
 	case f.state == starting:
-		return isStarting("has not been told of " + service + " yet")
+		return isStarting("has not been notified of " + service + " yet")
 	}
 	return err
 }
 
 func isStarting(how string) error {
-	e := wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and %s; come again in a second", how)
+	e := wire.Errorf(wire.CodeUnavailable, "", "this gateway has just started and %s; retry in a second", how)
 	e.Starting = true
 	return e
 }
 
 // A gateway that was stopped, or cut off from Temporal, when a service was deleted or
-// drained, or a trial of it ended, has not been told, and nobody tells it later: who ends a
-// service does not wait for gateways that do not answer. So a gateway looks for itself.
+// drained, or a trial of it ended, is not notified later: a workflow that ends a service
+// does not wait for gateways that do not answer. So gateways check by themselves.
 
 // reviewEvery is the pace at which a gateway looks whether what it serves exists still.
 const reviewEvery = 30 * time.Second
 
-// knower is whom a gateway asks; a *control.Control.
+// knower is the source of a gateway's review; a *control.Control.
 type knower interface {
 	Fleet(context.Context) (activities.FleetView, error)
 	Status(context.Context, string) (control.Status, error)
@@ -155,9 +154,9 @@ func (f *front) keepReviewing(life context.Context, of knower) {
 	}
 }
 
-// review stops serving what is served no more. The fleet's view reports most that they
-// are; of the others their workflow is asked. What has been installed since is of a later
-// age than what is removed, and stays. Where nobody answers everything stays.
+// review stops serving what is served no more. The fleet's view lists most services; the
+// workflows of the others are queried. What has been installed since is of a later age than
+// what is removed, and stays. Where Temporal does not answer everything stays.
 func (f *front) review(ctx context.Context, of knower) {
 	names := f.names()
 	if len(names) == 0 {

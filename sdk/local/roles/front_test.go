@@ -34,7 +34,7 @@ func TestAServiceThatIsNotReadyIsUnavailableAndNotUnknown(t *testing.T) {
 		_, err := f.Infer(t.Context(), &wire.InferRequest{Pipeline: name})
 		return err
 	}
-	// It has just started, and may be told of anything.
+	// It has just started, and any service may follow.
 	check("/v2/health/ready", http.StatusServiceUnavailable)
 	check("/v2/health/live", http.StatusOK)
 	check("/v2/models/traffic", http.StatusServiceUnavailable)

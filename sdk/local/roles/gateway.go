@@ -35,8 +35,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// DefaultMeasureEvery is the pace at which a gateway tells services what it
-// sees; sooner where requests are lost.
+// DefaultMeasureEvery is the interval at which a gateway sends measures to services; sooner
+// where requests are lost.
 const DefaultMeasureEvery = 5 * time.Second
 
 // LocalGateway is the address that tasks carry where gateway and executors
@@ -63,8 +63,8 @@ type GatewayOptions struct {
 	// joins takes it over. Empty means the host's name and the port.
 	Name string
 
-	// Notice is how long the gateway goes on taking requests after it has said that it
-	// is not ready any more, so that load balancers leave it; see RunGateway.
+	// Notice is how long the gateway goes on taking requests after it has reported not to
+	// be ready any more, so that load balancers leave it; see RunGateway.
 	Notice time.Duration
 
 	// Advertise is the address at which workers reach AttachAddr; empty means
@@ -83,7 +83,7 @@ type GatewayOptions struct {
 	// the console's links; both may be empty.
 	UI, Namespace string
 
-	Credentials  secure.Credentials // asked of clients and executors
+	Credentials  secure.Credentials // required of clients and executors
 	Limits       Limits
 	Version      string        // of the program
 	MeasureEvery time.Duration // 0 means DefaultMeasureEvery
@@ -93,7 +93,7 @@ type GatewayOptions struct {
 	// ends and when the process gets SIGUSR1. Empty means one in the folder for temporary
 	// files, and only on the signal.
 	Record string
-	Log    func(string) // is told of recordings; may be nil
+	Log    func(string) // receives notes on recordings; may be nil
 
 	Logger *slog.Logger // of what goes wrong with requests and of what is installed; may be nil
 }
@@ -119,7 +119,7 @@ type Gateway struct {
 
 	metrics  *metrics.Metrics
 	seen     *gateway.StatisticsCollector
-	traces   *tracing.Tracer // nil where the environment asks for none
+	traces   *tracing.Tracer // nil where the environment configures none
 	written  *gateway.Logger // nil without
 	promises promises
 	workers  []worker.Worker
@@ -130,9 +130,9 @@ type Gateway struct {
 	streams  sync.WaitGroup // of Pipe
 }
 
-// StartGateway starts the role and joins the fleet, which a control role must answer
-// for; ctx bounds the start only. Services then install what they serve: until all
-// have, the gateway is not ready, and what it does not know yet is unavailable.
+// StartGateway starts the role and joins the fleet, for which a control role must run; ctx
+// bounds the start only. Services then install what they serve: until all have, the gateway
+// is not ready, and missing services are unavailable.
 func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gateway, error) {
 	life, quit := context.WithCancel(context.Background())
 	if err := checkRecord(o.Record); err != nil {
@@ -160,7 +160,7 @@ func StartGateway(ctx context.Context, c client.Client, o GatewayOptions) (*Gate
 		go func() {
 			ctx, cancel := context.WithTimeout(life, askWithin)
 			defer cancel()
-			_ = commands.Doubt(ctx, host) // or its heartbeats tell, later
+			_ = commands.Doubt(ctx, host) // else missing heartbeats reveal it, later
 		}()
 	})
 	missed := &misses{tell: commands.SendMissing}
@@ -329,7 +329,7 @@ func (r *Gateway) close() {
 // lastSpans is how long the last spans may take to be sent.
 const lastSpans = 2 * time.Second
 
-// report tells every service that had requests what the gateway saw of it.
+// report sends every service that had requests the gateway's measures of it.
 func report(ctx context.Context, commands *control.Control, name string, from *gateway.Gateway, every time.Duration, kept *promises) {
 	tick := time.NewTicker(min(size.LookEvery, every))
 	defer tick.Stop()
@@ -356,7 +356,7 @@ func report(ctx context.Context, commands *control.Control, name string, from *g
 			kept.see(from, service, m)
 			if m.Offered > 0 {
 				m.Gateway, m.Latest = name, &latest
-				_ = commands.SendMeasures(ctx, m) // a service that cannot be told now receives the next report
+				_ = commands.SendMeasures(ctx, m) // a service that cannot be reached now receives the next report
 			}
 		}
 	}

@@ -82,11 +82,12 @@ func (r *Gateway) learn(view activities.FleetView) {
 	}
 }
 
-// settleEvery is the pace at which a gateway that has just started looks whether it has
-// been told of all services.
+// settleEvery is the pace at which a gateway that has just started checks whether all
+// services have been installed.
 const settleEvery = 500 * time.Millisecond
 
-// settle waits until the gateway has been told of every service, and is ready then.
+// settle waits until the gateway has been notified of every service, and makes it ready
+// then.
 func (r *Gateway) settle(life context.Context, commands *control.Control, view activities.FleetView) {
 	for !r.knowsAll(view.Services) {
 		select {
@@ -103,7 +104,7 @@ func (r *Gateway) settle(life context.Context, commands *control.Control, view a
 	r.front.enter(serving)
 }
 
-// knowsAll reports whether the gateway has been told of services, by the IDs of their
+// knowsAll reports whether the gateway has been notified of services, by the IDs of their
 // workflows.
 func (r *Gateway) knowsAll(ids []string) bool {
 	for _, id := range ids {
@@ -165,7 +166,7 @@ func (f *followers) add(address string) {
 // wait returns when nobody is followed any more, once life has ended.
 func (f *followers) wait() {
 	f.mu.Lock()
-	f.wanted = nil // the fleet may still tell of others
+	f.wanted = nil // the fleet may still send others
 	f.mu.Unlock()
 	f.running.Wait()
 }
@@ -195,8 +196,8 @@ func (f *followers) still(address string) bool {
 	return false
 }
 
-// follow keeps the gateway joined to a dispatcher until life ends, or the fleet knows
-// it no more. What goes wrong is told when it is new.
+// follow keeps the gateway joined to a dispatcher until life ends, or the fleet lists it no
+// more. An error is logged when it differs from the last.
 func (f *followers) follow(address string) {
 	said := ""
 	for f.still(address) {

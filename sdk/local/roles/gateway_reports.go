@@ -22,8 +22,8 @@ const (
 	missAgain = 10 * time.Second
 )
 
-// misses tells services of executors of what they serve that are not attached here: they look
-// whether those will come again.
+// misses reports to services their executors that are not attached here; a service then
+// checks whether they will return.
 type misses struct {
 	gateway string
 	from    interface {
@@ -92,7 +92,7 @@ func (m *misses) keep(life context.Context) {
 	}
 }
 
-// look reports what is new. A service that cannot be told now is told at the next look.
+// look reports what is new. A report that fails is sent again at the next look.
 func (m *misses) look(ctx context.Context) {
 	now, all := map[string][]string{}, map[string]said{}
 	for _, service := range m.from.Services() {
@@ -113,7 +113,7 @@ func (m *misses) look(ctx context.Context) {
 }
 
 const (
-	// suspectEvery is how often at most the fleet is told of a host.
+	// suspectEvery is the least interval between two reports of a host to the fleet.
 	suspectEvery = 10 * time.Second
 )
 
@@ -153,8 +153,8 @@ func (d *suspicions) count(host string, n int) int {
 	return left
 }
 
-// lost reports a host whose last executor has gone. It is asked at once: where only its
-// connections were cut, it answers.
+// lost reports a host whose last executor has gone. The fleet checks it at once: where only
+// its connections were cut, it answers.
 func (d *suspicions) lost(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

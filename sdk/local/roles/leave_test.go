@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestAHostLeavesWhenItIsNotNeeded: it tells the fleet until that has heard, and waits no
+// TestAHostLeavesWhenItIsNotNeeded: it notifies the fleet until that succeeds, and waits no
 // longer than needed or than its notice.
 func TestAHostLeavesWhenItIsNotNeeded(t *testing.T) {
 	away := errors.New("the server is away")
 	for name, c := range map[string]struct {
-		notice, heard, free, ended time.Duration // since the host was told to stop
+		notice, heard, free, ended time.Duration // since the host began to stop
 	}{
 		"nothing runs there":             {notice: 10 * time.Second},
 		"services move":                  {notice: 10 * time.Second, free: 3 * time.Second, ended: 3 * time.Second},

@@ -96,8 +96,8 @@ func overGRPC(t *testing.T, address string, as secure.Credentials, call func(con
 	return status.Code(err) != codes.Unauthenticated && status.Code(err) != codes.Unavailable
 }
 
-// attaches reports whether an executor is let in: then its Hello is heard, and a second one refused
-// as what an executor does not say twice.
+// attaches reports whether an executor is let in: then its Hello is read, and a second
+// Hello refused as out of protocol.
 func attaches(t *testing.T, address string, as secure.Credentials) bool {
 	as.Plain = true
 	s, err := attach.Dialer{TCPOptions: attach.TCPOptions{Credentials: as}}.Dial(t.Context(), address)
@@ -114,8 +114,8 @@ func attaches(t *testing.T, address string, as secure.Credentials) bool {
 	return strings.Contains(err.Error(), `executor "e"`)
 }
 
-// joins reports whether a gateway is let in to a dispatcher. It says everything at once, as one
-// does that does not wait for what it is told: a claim that nobody may make, too.
+// joins reports whether a gateway is let in to a dispatcher. It sends everything at once
+// without waiting for answers, an invalid claim too.
 func joins(t *testing.T, p ports, as secure.Credentials) bool {
 	ctx, over := context.WithTimeout(t.Context(), time.Minute)
 	defer over()
@@ -142,14 +142,14 @@ func joins(t *testing.T, p ports, as secure.Credentials) bool {
 	_, _ = c.Write(all)
 	heard, _ := io.ReadAll(c)
 	if as.Token != "" {
-		require.NotContains(t, string(heard), "shared", "a token is told to who comes")
+		require.NotContains(t, string(heard), "shared", "a token is sent to a caller")
 	}
 	return strings.Contains(string(heard), "a deployment cannot be read")
 }
 
-// TestWhoComesInWhere is one rule for every port of every role: who has shown a certificate of
-// the CA, the shared token or one with the scope is let in where the port asks for such, and
-// nobody else.
+// TestWhoComesInWhere is one rule for every port of every role: callers with a certificate
+// of the CA, the shared token or one with the scope are let in where the port requires it,
+// and nobody else.
 func TestWhoComesInWhere(t *testing.T) {
 	ours, theirs := securetest.New(t, "ours"), securetest.New(t, "theirs")
 	mine := ours.Issue(t, t.TempDir(), time.Hour)

@@ -15,9 +15,9 @@ type noGPUs struct{}
 
 func (noGPUs) List() ([]devices.GPU, error) { return nil, nil }
 
-// A quota that falls below what was offered when the worker started is told with every
-// heartbeat, for as long as it does.
-func TestAQuotaThatChangesIsTold(t *testing.T) {
+// A quota that falls below what was offered when the worker started is reported with every
+// heartbeat while it lasts.
+func TestAQuotaThatChangesIsReported(t *testing.T) {
 	offered, err := devices.Local(devices.Config{Host: "one", Cores: 2})
 	require.NoError(t, err)
 	offered = append(offered, placement.Device{Host: "one", Name: "v100/0", Hardware: "v100"}) // no core

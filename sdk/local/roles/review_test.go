@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// known is what control would say.
+// known is a fake of control.
 type known struct {
 	view   activities.FleetView
 	status map[string]control.Status
@@ -102,7 +102,7 @@ func TestAGatewayThatWasAwayLearnsWhatIsGone(t *testing.T) {
 	assert.Equal(t, []string{"again", "old", "serves", "tried"}, f.Services())
 	again, _ := f.Deployment("again")
 	assert.Equal(t, placement.Age{Life: 99, Generation: 1}, again.Age())
-	assert.NotContains(t, k.asked, "serves", "the fleet's view says enough")
+	assert.NotContains(t, k.asked, "serves", "the fleet's view suffices")
 	assert.NotContains(t, k.asked, "coming")
 	asks := func(name string) error {
 		_, err := f.Infer(ctx, &wire.InferRequest{Pipeline: name})

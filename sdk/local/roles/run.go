@@ -43,8 +43,8 @@ func RunControl(ctx context.Context, c client.Client, o ProvisionOptions) error 
 }
 
 // RunWorker runs a host until ctx ends, or the fleet has it leave. It then gives the fleet
-// notice, and drains the executors that are left when that is over. The error says, too, when another process is
-// in the fleet under the host's name.
+// notice, and drains the executors that are left when that is over. It also fails when
+// another process is in the fleet under the host's name.
 func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	r, err := StartWorker(ctx, c, o)
 	if err != nil {
@@ -66,10 +66,10 @@ func RunWorker(ctx context.Context, c client.Client, o HostOptions) error {
 	return err
 }
 
-// RunGateway runs a gateway until ctx ends. It then says that it is not ready, takes
-// requests for the time of notice, and finishes those under way. started is told once
-// it listens; it may be nil. The error says, too, when another process has joined the
-// fleet under the gateway's name.
+// RunGateway runs a gateway until ctx ends. It then reports not to be ready, takes requests
+// for the time of notice, and finishes those under way. started is called once it listens;
+// it may be nil. It also fails when another process has joined the fleet under the
+// gateway's name.
 func RunGateway(ctx context.Context, c client.Client, o GatewayOptions, started func(*Gateway)) error {
 	r, err := StartGateway(ctx, c, o)
 	if err != nil {
@@ -96,7 +96,7 @@ func RunGateway(ctx context.Context, c client.Client, o GatewayOptions, started 
 const (
 	lookEvery   = 5 * time.Second
 	lostAfter   = 6 // looks without being held
-	fencedAfter = 2 // looks, where the server has said that it does not count on the member
+	fencedAfter = 2 // looks, where the server has answered that the fleet does not hold the member
 	joinWithin  = 20 * time.Second
 )
 
@@ -104,8 +104,8 @@ const (
 var errTaken = errors.New("roles: another process has the name")
 
 // rejoinLoop joins the fleet again whenever it has lost sight of the member, until life
-// ends, or, which it says, another process has taken the member's name. While the
-// server is away nothing is lost: nobody has said so.
+// ends; it returns true when another process has taken the member's name. While the server
+// is away the member does not count as lost.
 func rejoinLoop(life context.Context, p *activities.Presence, join func(context.Context) error) (replaced bool) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -144,11 +144,11 @@ func reenter(ctx context.Context, commands *control.Control, m activities.Member
 	return commands.Enter(ctx, m)
 }
 
-// recordMemory is kept for every module where a recording is asked for beforehand.
+// recordMemory is kept for every module where a recording is configured at the start.
 const recordMemory = 16 << 20
 
-// recorder writes what stations were lately told and decided: to the file whenever the
-// process gets SIGUSR1, and, where atEnd says so, when life ends. tell is told.
+// recorder writes the latest events and actions of stations to the file whenever the
+// process gets SIGUSR1, and with atEnd when life ends. tell logs that.
 type recorder struct {
 	path  string
 	atEnd bool
@@ -202,7 +202,7 @@ func (r recorder) write() error {
 	return osutil.ReplaceFile(r.path, text, 0o600)
 }
 
-// checkRecord says early that a recording cannot be written to the file.
+// checkRecord returns an error early when a recording cannot be written to the file.
 func checkRecord(path string) error {
 	if path == "" {
 		return nil
@@ -218,7 +218,7 @@ type StoreOptions struct {
 	Addr        string             // HOST:PORT; port 0 takes any that is free
 	Dir         string             // folder that holds it
 	Limit       int64              // bytes that it takes; 0 for content.DefaultStoreLimit
-	Credentials secure.Credentials // asked of workers and of whoever applies
+	Credentials secure.Credentials // required of workers and of callers of apply
 }
 
 // Store is a folder of models that is served to hosts that do not see it.

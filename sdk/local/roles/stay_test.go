@@ -18,7 +18,7 @@ import (
 	"github.com/harpagon/harpagon/activities"
 )
 
-// TestTwoProcessesWithOneName: the one that the fleet does not hold says so and ends,
+// TestTwoProcessesWithOneName: the one that the fleet does not hold ends with an error,
 // after it has tried for as long as a fleet would take to lose a host of that name.
 func TestTwoProcessesWithOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -41,8 +41,8 @@ func TestTwoProcessesWithOneName(t *testing.T) {
 	assert.False(t, heldByAnother(nil, "me"))
 }
 
-// TestAMemberThatTheFleetGaveUpJoinsSoon: it knows from its heartbeats, and need not wait
-// for as long as where the server may only be slow.
+// TestAMemberThatTheFleetGaveUpJoinsSoon: answers to its heartbeats reveal that, so it
+// waits less long than where the server may only be slow.
 func TestAMemberThatTheFleetGaveUpJoinsSoon(t *testing.T) {
 	for name, c := range map[string]struct {
 		said  error // to its heartbeats

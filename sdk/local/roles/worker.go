@@ -48,7 +48,7 @@ type HostOptions struct {
 	Credentials secure.Credentials
 	Keepalive   time.Duration // how long gateways may be silent; 0 means keepalive.DefaultPatience
 
-	GPUs        devices.Lister // tells how GPUs are doing; nil asks the NVIDIA driver
+	GPUs        devices.Lister // reports the state of GPUs; nil means the NVIDIA driver
 	Files       fs.FS          // of the machine, from which the container's quota is read; nil is its root folder
 	MetricsAddr string         // HOST:PORT for Prometheus, on loopback; empty serves none
 
@@ -65,11 +65,11 @@ type HostOptions struct {
 	// Memory bounds what the steps of modules make, such as pictures; nil bounds nothing.
 	Memory executors.MemoryBound
 
-	// Progress is told in words what the host does; may be nil.
+	// Progress receives a line for each step of the host; may be nil.
 	Progress func(string)
 
-	// Notice is how long RunWorker, told to stop, waits for services to move what they
-	// run here.
+	// Notice is how long RunWorker waits after ctx ends for services to move what they run
+	// here.
 	Notice time.Duration
 }
 
@@ -98,7 +98,7 @@ type Worker struct {
 	asked    chan struct{} // closed when the fleet has the host leave
 }
 
-// driverPace is how often the driver is asked how GPUs are doing.
+// driverPace is how often the state of GPUs is read from the driver.
 const driverPace = 5 * time.Second
 
 // StartWorker starts the role and joins the fleet, which a control role must
@@ -211,7 +211,7 @@ func (r *Worker) serve(life context.Context, address string) error {
 // Readings reports how the devices of the host are doing, GPUs as of a few
 // seconds ago.
 func (r *Worker) Readings() []devices.Reading {
-	gpus, _ := r.gpus.List() // without them, the rest is still worth telling
+	gpus, _ := r.gpus.List() // without them, the rest is still reported
 	all := devices.Read(r.Host.Name, r.Host.DeviceStatuses(), gpus)
 	if quota := osutil.Quota(r.machine); quota > 0 && quota < float64(devices.Cores(r.Host.Devices)) {
 		for i := range all {
@@ -244,7 +244,7 @@ func (t progressReports) say(format string, args ...any) {
 	}
 }
 
-// Measure tells the points, and whether the machine was calm meanwhile.
+// Measure logs the points, and whether the machine was calm meanwhile.
 func (t progressReports) Measure(ctx context.Context, m executors.MeasureTask, from executors.Measured, tell func(executors.Measured)) ([]pipelines.Point, error) {
 	measured := m.Missing(from.Points)
 	points, err := t.Host.Measure(ctx, m, from, tell)
@@ -306,8 +306,8 @@ func processor() string {
 // leaveEvery is the pace at which a host that leaves looks whether it is still needed.
 const leaveEvery = 200 * time.Millisecond
 
-// leave tells the fleet that the host is about to go, so that services move what they run
-// here, and waits until nothing runs here or is about to, at most until notice ends.
+// leave notifies the fleet that the host is about to go, so that services move what they
+// run here, and waits until nothing runs here or is about to, at most until notice ends.
 func (r *Worker) leave(notice context.Context) {
 	r.leaving.Store(true) // should it have to join again meanwhile
 	tell := func(ctx context.Context) error {
@@ -317,7 +317,7 @@ func (r *Worker) leave(notice context.Context) {
 	leave(notice, tell, r.needed)
 }
 
-// leave tells, again until it is heard, and waits until the host is needed no more.
+// leave calls tell until it succeeds, and waits until the host is needed no more.
 func leave(ctx context.Context, tell func(context.Context) error, needed func(context.Context) bool) {
 	for told := false; ctx.Err() == nil; {
 		told = told || tell(ctx) == nil

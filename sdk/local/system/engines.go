@@ -38,7 +38,7 @@ func ChildMain() {
 	}
 }
 
-// EngineOptions say how engines run.
+// EngineOptions of running engines.
 type EngineOptions struct {
 	Functions *steps.Registry    // processing steps; nil means the built-in ones
 	Command   []string           // that networks run in as child processes; empty: this program
@@ -48,7 +48,7 @@ type EngineOptions struct {
 }
 
 // Engines are all engines of the project, and those of a program.
-// pipelines.Engines says what declarations must know of them.
+// pipelines.Engines lists what declarations may set of them.
 func Engines(o EngineOptions) []executors.Engine {
 	if o.Functions == nil {
 		o.Functions = steps.Builtin()
@@ -69,8 +69,8 @@ func (o *EngineOptions) inChild(e executors.Engine) executors.Engine {
 
 // Devices are those of this machine, and one for each kind of hardware that only
 // modules on model servers are declared to run on, or as many as it counts; where
-// everything is emulated, those that the declaration speaks of. GPUs are offered
-// where that is asked for, since only few engines use them.
+// everything is emulated, those of the declaration. GPUs are offered on request only, since
+// few engines use them.
 func Devices(host string, doc pipelines.Document, engine string, cores int, gpus bool) ([]placement.Device, error) {
 	if engine == executors.EngineEmulated || engine == "" && allEmulated(doc) {
 		return devices.Emulated(host, doc.Hardware, emulatedDevices), nil
@@ -85,9 +85,9 @@ func Devices(host string, doc pipelines.Document, engine string, cores int, gpus
 	return append(all, serverDevices(host, doc, all)...), err
 }
 
-// declaredInstances deals the cores of the machine out to the kinds of hardware that
-// say how many cores they are made of, as many of each as are counted or one, as far
-// as they go, and reports how many are left: less than 0 for none.
+// declaredInstances divides the cores of the machine among kinds of hardware with declared
+// cores, count instances of each or one, as far as cores go; left is the number of cores
+// left, less than 0 for none.
 func declaredInstances(host string, doc pipelines.Document, cores int) (all []placement.Device, left int) {
 	if !slices.ContainsFunc(doc.Hardware, func(h pipelines.Hardware) bool { return h.Cores > 0 }) {
 		return nil, cores

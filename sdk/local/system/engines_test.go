@@ -30,7 +30,7 @@ func TestServersAreDevicesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, []string{"cpu/0", "triton/0", "triton/1", "kserve/0"}, names)
 }
 
-// What declarations must know of engines is said of those that are made here, and of no other.
+// pipelines.Engines lists exactly the engines that are made here.
 func TestTableOfEnginesIsThatOfDeclarations(t *testing.T) {
 	var made, known []string
 	for _, e := range Engines(EngineOptions{}) {

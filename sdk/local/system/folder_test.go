@@ -96,8 +96,9 @@ func TestFolderOnADiskThatTakesNothing(t *testing.T) {
 	}
 }
 
-// What cannot be written is named with its reason, and what failed for it says so.
-func TestFolderSaysThatItsDiskIsFull(t *testing.T) {
+// A file that cannot be written is named with the reason, in the error of what failed for
+// it too.
+func TestFolderReportsThatItsDiskIsFull(t *testing.T) {
 	for _, fault := range testkit.DiskFaults() {
 		t.Run(fault.Name, func(t *testing.T) {
 			d := testkit.NewDisk(t)

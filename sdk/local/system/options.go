@@ -65,7 +65,7 @@ type Options struct {
 	Fixed     bool               // do not plan again when the load drifts
 	Record    string             // file for a recording of the gateway's decisions; see roles.GatewayOptions
 
-	// Credentials are what the gateway and the store ask of their callers.
+	// Credentials are what the gateway and the store require of their callers.
 	Credentials secure.Credentials
 
 	// Limits bound what callers can make the gateway hold.
@@ -86,8 +86,8 @@ type Options struct {
 	// that calls ChildMain first. Empty means this program, which then must.
 	Command []string
 
-	// Progress is told in words what happens; may be nil. It is called from
-	// several goroutines, one at a time.
+	// Progress receives a line for each step; may be nil. It is called from several
+	// goroutines, one at a time.
 	Progress func(string)
 
 	ReadyTimeout time.Duration // until all services serve; 0 means DefaultReadyTimeout
@@ -114,7 +114,7 @@ func (o *Options) checkOwn() error {
 	return nil
 }
 
-// TemporalOptions say what kind of server a system wants.
+// TemporalOptions of a system's Temporal server.
 type TemporalOptions struct {
 	DBFile           string
 	LogFile          string
@@ -160,8 +160,7 @@ func Load(o hcl.LoadOptions, signatures pipelines.SignatureFunc, files ...string
 	return load(o, signatures, files, nil, pipelines.Planning{})
 }
 
-// load also takes what a program declares, and how to plan in place of what plan
-// blocks say.
+// load also takes what a program declares, and options that replace those of plan blocks.
 func load(o hcl.LoadOptions, signatures pipelines.SignatureFunc, files []string, own *pipelines.Document, by pipelines.Planning) (pipelines.Document, error) {
 	config, findings := hcl.NewConfig(), hclv2.Diagnostics(nil)
 	if len(files) > 0 || own == nil {

@@ -1,8 +1,7 @@
 // Package system puts the roles of Harpagon together in one process, on a state
-// folder: it is what package local and the command line run. It does not know
-// how Temporal is started; Options.Temporal says so, and package local gives
-// the embedded server, in a process of its own. So programs and tests that only speak to a running
-// system do not link that server.
+// folder: it is what package local and the command line run. Options.Temporal starts
+// Temporal; package local passes the embedded server, in a process of its own. So programs
+// and tests that only connect to a running system do not link that server.
 //
 // The state folder holds everything that survives: a version, the server's
 // database, measured profiles, logs, and, while the system runs, a lock and the
@@ -68,7 +67,7 @@ type System struct {
 	worker   *roles.Worker
 	store    *roles.Store // nil where hosts elsewhere are not served
 	engines  *osutil.Log
-	mps      *devices.MPS // nil where it is not asked for
+	mps      *devices.MPS // nil where not configured
 	client   *sdk.Client
 	say      func(string, ...any)
 	closing  sync.Once
@@ -273,11 +272,11 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 // hearWithin is how long a service may take to hear that this host is there.
 const hearWithin = 10 * time.Second
 
-// await waits until a service serves what was asked for, if anything was, also where that is
-// tried again for what passes. Where that was
-// refused, what served before does, and it is said why. A service that goes
-// on as it was may have looked for its host before that had joined again: it plans again when
-// it hears of it, so for a while its failure is not the last word.
+// await waits until a service serves the requested change, if there is one, through retries
+// of failures that pass. Where the change was refused, it logs the reason and waits for
+// what served before. A service that goes on unchanged may have looked for its host before
+// that had joined again, and plans again once it has: a failure is final only after
+// hearWithin.
 func (s *System) await(ctx context.Context, commands *control.Control, name string, asked workflows.ChangeReply) (control.Status, error) {
 	goesOn := asked.Generation == 0 || asked.Unchanged
 	for began := time.Now(); ; {
@@ -306,8 +305,8 @@ func passing(f workflows.Failure) bool {
 	return !f.RetryAt.IsZero() && f.Type == activities.TypeConflict
 }
 
-// installed waits until the gateway has the service. After a restart the
-// workflow may say that it serves a moment before the new gateway does.
+// installed waits until the gateway has the service. After a restart the workflow may
+// report serving a moment before the new gateway does.
 func (s *System) installed(ctx context.Context, name string) error {
 	for {
 		m, err := s.gateway.Gateway.Metadata(ctx, name)
@@ -341,7 +340,7 @@ func Control(c client.Client, o Options) *control.Control {
 	})
 }
 
-// Client asks the system's services, within the process.
+// Client sends requests to the system's services, within the process.
 func (s *System) Client() *sdk.Client { return s.client }
 
 // Temporal is the client of the server that the system runs on; it is closed

@@ -25,8 +25,9 @@ import (
 // addressVariable is how Temporal's own tools are pointed at a server.
 const addressVariable = "TEMPORAL_ADDRESS"
 
-// helloWithin is how long a server that has just started may take to say what it can do.
-// Ours has answered already, but not with everything beside it that starts next.
+// helloWithin is how long a server that has just started may take to report its
+// capabilities. Ours has answered already, but not with everything beside it that starts
+// next.
 const helloWithin = 30 * time.Second
 
 // connection is a client, with the server when that is the system's own.
@@ -95,8 +96,8 @@ func External(environ []string) bool {
 }
 
 // FromEnvironment reads the TEMPORAL_* settings. TEMPORAL_ADDRESS may list several
-// servers of one cluster, separated by commas. Where the settings ask for TLS and name no
-// certificates (TEMPORAL_TLS=true), those of the process are shown and believed.
+// servers of one cluster, separated by commas. Where the settings require TLS and name no
+// certificates (TEMPORAL_TLS=true), those of the process are used.
 func FromEnvironment(c secure.Credentials) (client.Options, error) {
 	options, err := envconfig.LoadDefaultClientOptions()
 	if err != nil {
