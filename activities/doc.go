@@ -5,7 +5,7 @@
 //
 //   - Planning decides, for services of every kind: Plan, Place, Reconcile. They
 //     only call the pure packages below scheduler and may run anywhere.
-//   - Fleet asks the fleet workflow for devices and reserves them.
+//   - Fleet queries the fleet workflow for devices and reserves them.
 //   - GatewayActivities move traffic: Prepare, Install, Release, Remove, Announce,
 //     HoldMember. They run in every gateway, each on a task queue of its own.
 //   - Host works with devices: Identify, ProfileModule, RunExecutor, HoldHost,
@@ -16,7 +16,7 @@
 // Their heartbeats come from a goroutine beside the work. A worker that cannot
 // reach Temporal goes on: what serves does not depend on the control plane. When
 // the server is back it has timed the attempts out, and the next ones take over
-// what runs as it is (see run in host.go). What is stale by then is refused by
-// whoever hears it: an executor that no deployment names gets no batches, and one
-// that nobody takes over stops by itself.
+// what runs as it is (see run in host.go). What is stale by then is refused by its
+// receivers: an executor that no deployment names gets no batches, and one that no attempt
+// takes over stops by itself.
 package activities

@@ -12,7 +12,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// Fleet asks the fleet workflow on behalf of other workflows, because only a
+// Fleet sends updates to the fleet workflow on behalf of other workflows, because only a
 // client can send an update and receive its reply.
 type Fleet struct {
 	Client client.Client
@@ -21,8 +21,8 @@ type Fleet struct {
 	turn  chan struct{} // has a token of who places and reserves; see Settle
 }
 
-// Watch reports what the fleet is now, and has it tell the service of hosts that
-// come and go; the service is the ID of its workflow.
+// Watch returns the present fleet and subscribes the service, by the ID of its workflow, to
+// changes of hosts.
 func (f *Fleet) Watch(ctx context.Context, service string) (FleetView, error) {
 	return f.update(ctx, FleetWatch, service)
 }
@@ -38,7 +38,7 @@ func (f *Fleet) Reserve(ctx context.Context, r Reservation) (FleetView, error) {
 	return view, err
 }
 
-// Want asks for hosts, in place of what the service asked for before.
+// Want requests hosts, in place of what the service requested before.
 func (f *Fleet) Want(ctx context.Context, r WantRequest) (FleetView, error) {
 	return f.update(ctx, FleetWant, r)
 }
@@ -85,7 +85,7 @@ type fleetStart struct {
 	state   any // nil for the first of all
 }
 
-// startsFleet has the fleet begin with what it knew when somebody ended it.
+// startsFleet has the fleet begin with its last state when somebody terminated it.
 func startsFleet(ctx context.Context, c client.Client) (s fleetStart, err error) {
 	s.options = client.StartWorkflowOptions{
 		ID:                       FleetID,

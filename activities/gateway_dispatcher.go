@@ -39,21 +39,20 @@ type Gateway interface {
 	Measures(service string) autoscale.Measures
 }
 
-// GatewayActivities are the activities of one gateway. What fails there is not
-// tried again by Temporal: the workflow knows better when, and whether to plan
-// again before.
+// GatewayActivities are the activities of one gateway. Temporal does not retry what fails
+// there: the workflow decides when to retry, and whether to plan again first.
 type GatewayActivities struct {
 	Gateway Gateway
 
-	// Pulse sends the heartbeats of HoldMember; see ClientPulse. Presence tells
-	// whether the fleet holds the gateway.
+	// Pulse sends the heartbeats of HoldMember; see ClientPulse. Presence records whether
+	// the fleet holds the gateway.
 	Pulse    Pulse
 	Presence *Presence
 
-	Dispatchers func(DispatchersInput) // is told which there are; nil where nobody asks
+	Dispatchers func(DispatchersInput) // receives the dispatchers of the fleet; nil where none is used
 }
 
-// memberBeat is what a gateway or a dispatcher says with every heartbeat.
+// memberBeat is the details of a heartbeat of a gateway or a dispatcher.
 type memberBeat struct {
 	Present  string   // for how long
 	Services []string // that it serves
@@ -114,8 +113,8 @@ func (g *GatewayActivities) Remove(ctx context.Context, service string, since pl
 const answerMargin = 2 * time.Second
 
 // waiting heartbeats beside work that waits for others. What fails has type
-// TypeNotReady and its whole text as the reason: of an error with a cause only
-// the innermost would be shown, and "connection refused" does not say whose.
+// TypeNotReady and its whole text as the reason: of an error with a cause only the
+// innermost would be shown, and "connection refused" lacks the address.
 func waiting(ctx context.Context, work func(context.Context) error) error {
 	defer beat(ctx, nothing)()
 	limit := ctx
@@ -159,7 +158,7 @@ func beat(ctx context.Context, details func() any) (stop func()) {
 	}
 }
 
-// nothing is the details of a heartbeat that has nothing to say.
+// nothing is the details of a heartbeat without content.
 func nothing() any { return nil }
 
 // Owner states which dispatcher decides for a service.
@@ -170,8 +169,8 @@ type Owner struct {
 	Epoch      uint64 // grows with every change of any service
 }
 
-// OwnClaim is the input of the update FleetOwn: a dispatcher, a member already, says
-// for which services it decides since gateways have lost the owner, or, without any,
+// OwnClaim is the input of the update FleetOwn: a dispatcher that is a member lists the
+// services that it took over since gateways have lost the owner, or, without any, reports
 // that it is ready for its share.
 type OwnClaim struct {
 	Name, Instance string
@@ -200,7 +199,8 @@ func (v FleetView) Epoch() (highest uint64) {
 	return highest
 }
 
-// Owning is a dispatcher as the fleet tells it what it owns; *server.Server of package dispatcher is one.
+// Owning is a dispatcher to which the fleet assigns services; *server.Server of package
+// dispatcher is one.
 type Owning interface {
 	Own(service string, epoch uint64)
 	Disown(service string)
@@ -213,10 +213,10 @@ type DispatcherActivities struct {
 	Pulse    Pulse
 	Presence *Presence
 
-	Unready func() // is told that the fleet gives it nothing until it says that it is ready
+	Unready func() // called when the fleet assigns nothing until the dispatcher reports to be ready
 
 	mu    sync.Mutex
-	moves int // as it was told last
+	moves int // of the last OwnInput
 }
 
 // HoldMember keeps the dispatcher present for as long as it heartbeats.
@@ -239,7 +239,7 @@ type OwnInput struct {
 	Ready bool              // the fleet may give it more
 }
 
-// OwnServices tells the dispatcher what it decides for.
+// OwnServices assigns the dispatcher its services.
 func (d *DispatcherActivities) OwnServices(_ context.Context, in OwnInput) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -270,7 +270,7 @@ type DispatchersInput struct {
 	Dispatchers []Member
 }
 
-// UseDispatchers tells a gateway which dispatchers there are.
+// UseDispatchers sends a gateway the dispatchers of the fleet.
 func (g *GatewayActivities) UseDispatchers(_ context.Context, in DispatchersInput) error {
 	if g.Dispatchers != nil {
 		g.Dispatchers(in)

@@ -21,7 +21,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// stub is a gateway that says what it is told to.
+// stub is a gateway that returns its error.
 type stub struct{ err error }
 
 func (d stub) Prepare(context.Context, placement.Deployment) error { return d.err }
@@ -120,7 +120,7 @@ func TestProfileStore(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.Dir, files[0].Name()), []byte("{"), 0o644))
 	got, err = s.Load(key)
 	require.NoError(t, err)
-	assert.Empty(t, got, "a broken file is measured anew")
+	assert.Empty(t, got, "a broken file is measured again")
 }
 
 func TestAProfileStaysOnADiskThatTakesNothing(t *testing.T) {

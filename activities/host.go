@@ -39,21 +39,20 @@ type Host struct {
 	Store     ProfileStore
 
 	// Signatures reports what modules consume and produce, for the inputs of
-	// profiling; nil measures with what the modules themselves say.
+	// profiling; nil measures with what the modules themselves declare.
 	Signatures func(pipelines.Module) (pipelines.Signature, error)
 
-	// Gateway, where set, is what the executors of this host dial, whatever the
-	// workflows know.
+	// Gateway, where set, is what the executors of this host dial, in place of the
+	// workflows' addresses.
 	Gateway string
 
-	// Readings reports how the devices are doing; nil tells nothing.
+	// Readings reports the state of the devices; nil reports nothing.
 	Readings func() []devices.Reading
 
 	// Pulse sends the heartbeats of RunExecutor and HoldHost; see ClientPulse.
 	Pulse Pulse
 
-	// Gateways is told the addresses of the gateways that executors attach to; may be
-	// nil.
+	// Gateways receives the addresses of the gateways that executors attach to; may be nil.
 	Gateways func(addresses []string)
 
 	// Leaving is called when the fleet has the host leave; may be nil.
@@ -64,7 +63,7 @@ type Host struct {
 
 	mu      sync.Mutex
 	runs    map[string]*run // by executor
-	version int             // of the fleet that Gateways was told of
+	version int             // of the fleet in the last call of Gateways
 }
 
 // Identify reports which engine and model digest every module has here.
@@ -180,7 +179,7 @@ type GatewaysInput struct {
 	Gateways []Member // and dispatchers
 }
 
-// UseGateways tells the host which gateways there are, for its executors.
+// UseGateways sends the host the gateways that its executors attach to.
 func (h *Host) UseGateways(_ context.Context, in GatewaysInput) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,8 +196,8 @@ var errTakenOver = errors.New("activities: a later attempt holds this executor n
 
 // orphanPatience is how long an executor that serves waits for the next attempt
 // of its activity, once the server has given the last one up and its workflow goes on. The
-// server offers the next one at once, and gives up on the host well before: an executor that
-// nobody has asked for by then belongs to nobody.
+// server offers the next one at once, and gives up on the host well before: an executor
+// without an attempt by then belongs to no workflow.
 const orphanPatience = 2 * time.Minute
 
 // run is an executor of this host. It outlives the attempts of its activity: the

@@ -28,7 +28,7 @@ import (
 // *executors.Host does the work in production.
 var _ Executors = (*executors.Host)(nil)
 
-// fake runs executors until they are told to stop and measures at once.
+// fake runs executors until they are stopped and measures at once.
 type fake struct {
 	run      func(ctx context.Context, t executors.Task) error
 	measured []int
@@ -415,5 +415,5 @@ func TestHoldHostLeavesWithItsWorker(t *testing.T) {
 	env.SetWorkerStopChannel(stop)
 	_, err := env.ExecuteActivity(h.HoldHost, HostInfo{Name: "one"})
 	require.NoError(t, err)
-	require.Equal(t, HostBeat{Present: "0s", Devices: h.Readings()}, said.Load(), "how its devices are doing")
+	require.Equal(t, HostBeat{Present: "0s", Devices: h.Readings()}, said.Load(), "the state of its devices")
 }

@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Causes for which a long-running activity is told to stop. The context's
-// cause is one of these, or activity.ErrActivityPaused or ErrActivityReset.
+// Causes for which a long-running activity stops. The context's cause is one of these, or
+// activity.ErrActivityPaused or ErrActivityReset.
 var (
 	ErrFenced    = errors.New("activities: the server has given this attempt up; another may have taken over")
 	ErrOver      = errors.New("activities: the workflow of this attempt has ended, so that no other takes over")
@@ -23,10 +23,10 @@ var (
 	ErrCancelled = errors.New("activities: cancelled by the workflow")
 )
 
-// Pulse sends one heartbeat and reports what the server said: nil, a
-// *temporal.CanceledError, activity.ErrActivityPaused, ErrActivityReset, a
-// NotFound when the attempt is over for the server, ErrOver when its workflow is, too, or
-// why it did not get through. ctx is of the activity.
+// Pulse sends one heartbeat and returns the server's answer: nil, a
+// *temporal.CanceledError, activity.ErrActivityPaused, ErrActivityReset, a NotFound when
+// the attempt is over for the server, ErrOver when its workflow is, too, or the error of
+// the call. ctx is of the activity.
 type Pulse func(ctx context.Context, token []byte, details any) error
 
 // ClientPulse heartbeats through the client. Unlike activity.RecordHeartbeat,
@@ -59,10 +59,10 @@ func over(ctx context.Context, c client.Client) bool {
 // beats is the number of heartbeats in one timeout.
 const beats = 4
 
-// lease is one attempt of a long-running activity, held by heartbeats. Silence
-// does not end it: who serves goes on while the control plane is away, and
-// whoever hears of something newer refuses what is stale. Only what the server
-// says ends it: that the attempt is cancelled, paused, reset, or no longer known.
+// lease is one attempt of a long-running activity, held by heartbeats. Silence of the
+// server does not end it: what serves goes on while the control plane is away, and
+// receivers refuse what is stale. Only an answer of the server ends it: that the attempt is
+// cancelled, paused, reset, or no longer known.
 type lease struct {
 	timeout time.Duration
 	pulse   func(ctx context.Context) error
@@ -210,5 +210,5 @@ func newLease(ctx context.Context, pulse Pulse, details func() any) lease {
 	}
 }
 
-// present says for how long, in heartbeats.
+// present is for how long, as heartbeats state it.
 func present(since time.Time) string { return time.Since(since).Round(time.Second).String() }

@@ -29,7 +29,7 @@ func Goes(s enumspb.WorkflowExecutionStatus) bool {
 	return s == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || s == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
 }
 
-// resuming is told to the server with what is resumed.
+// resuming is the reason that Temporal shows with what is resumed.
 const resuming = "harpagon needs it"
 
 // Resume has a workflow, and its activities, go on where somebody has paused them.
@@ -94,7 +94,7 @@ func (f *Fleet) Examine(ctx context.Context, ids []string) (map[string]string, e
 	return over, nil
 }
 
-// StockInput is what a service knows of what it runs.
+// StockInput is a service's own record of what it runs.
 type StockInput struct {
 	Service string            // ID of its workflow
 	Known   map[string]string // by executors, the IDs of their workflows
@@ -103,14 +103,14 @@ type StockInput struct {
 
 // Stock is what there is.
 type Stock struct {
-	View   FleetView         // which tells the service of changes from now on
+	View   FleetView         // with the service subscribed to changes
 	Found  map[string]string // of slots that are reserved and not known, the IDs of the workflows of their executors
 	Over   map[string]string // why it is over with those that are known, by ID
 	Strays []string          // IDs of workflows of executors that belong to nobody
 }
 
-// TakeStock looks what a service runs that does not know it surely. A change that is still
-// under way, of a run that is over, is waited for: it takes back what it has begun.
+// TakeStock finds out what runs of a service whose record may be wrong. A change that is
+// still under way, of a run that is over, is waited for: it takes back what it has begun.
 func (f *Fleet) TakeStock(ctx context.Context, in StockInput) (s Stock, err error) {
 	if d, err := f.Client.DescribeWorkflowExecution(ctx, in.Under, ""); err == nil && Goes(d.GetWorkflowExecutionInfo().GetStatus()) {
 		_ = f.Client.CancelWorkflow(ctx, in.Under, "")
@@ -163,8 +163,7 @@ func List(ctx context.Context, c client.Client, condition string) (all []*workfl
 	}
 }
 
-// lastState is what the latest run of a workflow that is over knew, nil where nothing is left
-// of it.
+// lastState is the last state of a workflow that is over, nil where nothing is left of it.
 func lastState(ctx context.Context, c client.Client, id string) (state json.RawMessage, err error) {
 	d, err := c.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
@@ -188,7 +187,7 @@ func lastState(ctx context.Context, c client.Client, id string) (state json.RawM
 }
 
 // Reason is the innermost message of an error that came through activities and
-// child workflows, without Temporal's wrapping, which says where and not why.
+// child workflows, without Temporal's wrapping, which names places and no reasons.
 func Reason(err error) string {
 	var app *temporal.ApplicationError
 	for errors.As(err, &app) {
@@ -215,9 +214,9 @@ func ReasonType(err error) (name string) {
 	return name
 }
 
-// Failed is the error with which a workflow ends that has failed. Temporal takes one that fails
-// because something that it called was cancelled for cancelled itself, and whoever waits for
-// it could not tell that from somebody ending it.
+// Failed is the error with which a workflow ends that has failed. A workflow that fails
+// because something that it called was cancelled counts as cancelled in Temporal, and
+// callers could not distinguish that from a person's cancelling it.
 func Failed(err error, cancelled bool) error {
 	if cancelled || !errors.As(err, new(*temporal.CanceledError)) && !errors.As(err, new(*temporal.TerminatedError)) {
 		return err

@@ -49,8 +49,7 @@ const shortSearchLimit = 4 * time.Second
 // helps until the spec or the fleet changes. A search that takes too long is ended
 // in time to return the best plan found; where it has found none by then, which a machine
 // that is busy with other things does to searches that end elsewhere, it is made again
-// with more time. Services that are planned together ask
-// for the same search, which is then made once.
+// with more time. Services that are planned together share one search.
 func (a *Planning) Plan(ctx context.Context, in PlanInput) (scheduler.Plan, error) {
 	defer beat(ctx, nothing)()
 	limits := a.limits(ctx)
@@ -92,7 +91,7 @@ type MissingInput struct {
 	MaxShare  float64         `json:",omitempty"` // see placement.Request
 }
 
-// MissingReply is what to ask for.
+// MissingReply is the hosts to request.
 type MissingReply struct {
 	Wants  []Want
 	Reason string `json:",omitempty"` // why all that is offered would not be enough
@@ -100,8 +99,8 @@ type MissingReply struct {
 
 // Missing reports how many hosts would have to be made so that the service could be planned and
 // placed: the least number, dear ones first, by planning and placing for one number after
-// the other. Engines that no host has been asked about are taken to need the memory of
-// their profiles.
+// the other. Engines that no host has identified are taken to need the memory of their
+// profiles.
 func (a *Planning) Missing(ctx context.Context, in MissingInput) (MissingReply, error) {
 	defer beat(ctx, nothing)()
 	limits := a.limits(ctx)
@@ -272,8 +271,8 @@ func (s *searches) enter(key string) (one *search, own bool) {
 	return one, true
 }
 
-// solve makes the search. One that ends because its caller gives up, or before it has
-// found a plan, is forgotten: the next who asks makes it again.
+// solve makes the search. One that ends because its caller gives up, or before it has found
+// a plan, is forgotten: the next caller makes it again.
 func (s *searches) solve(ctx context.Context, one *search, specs []scheduler.Spec, fleet scheduler.Fleet, limits scheduler.Limits) {
 	defer close(one.done)
 	found := scheduler.Solve(specs, fleet, limits)

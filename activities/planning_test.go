@@ -45,7 +45,7 @@ func TestASearchThatFoundNothingInTimeIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAJointSearchThatFoundNothingInTimeIsForgotten: whoever asks next searches again.
+// TestAJointSearchThatFoundNothingInTimeIsForgotten: the next caller searches again.
 func TestAJointSearchThatFoundNothingInTimeIsForgotten(t *testing.T) {
 	specs := smallSpecs(2)
 	for i := range specs {

@@ -112,7 +112,7 @@ type Profiles struct {
 	EngineFor func(pipelines.Module) (executors.Engine, error)
 }
 
-// Load returns the points that a task asks for, as far as they are kept.
+// Load returns the points of a task, as far as they are kept.
 func (p Profiles) Load(t executors.MeasureTask) ([]pipelines.Point, error) {
 	key, err := p.key(t)
 	if err != nil {

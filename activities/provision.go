@@ -38,7 +38,7 @@ type Provisioner struct {
 	Driver   made.Driver
 	View     func(context.Context) (FleetView, error)
 	Leave    func(ctx context.Context, host string) error // has the fleet have a host leave
-	Progress func(string)                                 // is told in words what it does
+	Progress func(string)                                 // receives a line for each step
 
 	Pulse    Pulse
 	Presence Presence
@@ -47,7 +47,7 @@ type Provisioner struct {
 	status autoscale.HostsStatus
 }
 
-// ProvisionerBeat is what a provisioner says with every heartbeat.
+// ProvisionerBeat is the details of a provisioner's heartbeat.
 type ProvisionerBeat struct {
 	Present string // for how long
 	Status  autoscale.HostsStatus
@@ -148,7 +148,7 @@ func (p *Provisioner) do(life context.Context, a autoscale.HostAction) error {
 	}
 }
 
-// holds reports whether the fleet knows the process as the member.
+// holds reports whether the process is the fleet's member of that name.
 func (v FleetView) holds(m Member) bool {
 	for _, other := range OfKind(v.Members, m.Kind) {
 		if other.Name == m.Name {
@@ -207,10 +207,10 @@ func (v FleetView) used(d placement.Device) bool {
 
 // Functions are the activities that create and delete functions at providers.
 type Functions struct {
-	// Provisioner reports how a provider is told; nil means over HTTP.
+	// Provisioner makes the client of a provider; nil means over HTTP.
 	Provisioner func(p *pipelines.Provider) (serverless.Provisioner, error)
 
-	// Allow are HOST or HOST:PORT of providers that may be told so; none allow all.
+	// Allow are HOST or HOST:PORT of providers that may be called; none allow all.
 	Allow []string
 }
 

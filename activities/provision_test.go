@@ -117,8 +117,8 @@ func (c *cloud) want(n int) {
 	c.change(func() { c.view.Wants = map[string][]Want{"pipeline/a": {{"v100", n}}} })
 }
 
-// TestAProvisionerMakesWhatIsWanted: a host comes when it is asked for and goes when it has
-// idled; the process that the fleet does not hold does nothing.
+// TestAProvisionerMakesWhatIsWanted: a host is made when it is wanted and ended when it has
+// idled; a process that the fleet does not hold does nothing.
 func TestAProvisionerMakesWhatIsWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cloud{slow: 10 * time.Second}
@@ -137,7 +137,7 @@ func TestAProvisionerMakesWhatIsWanted(t *testing.T) {
 		assert.Equal(t, []string{"v100-1"}, c.names())
 		assert.Equal(t, autoscale.Making, p.now().Hosts[0].State)
 		time.Sleep(10 * time.Second)
-		assert.Equal(t, []string{"v100-1"}, c.names(), "no more than was asked for")
+		assert.Equal(t, []string{"v100-1"}, c.names(), "no more than was wanted")
 		assert.Equal(t, autoscale.Serving, p.now().Hosts[0].State)
 		c.change(func() { c.view.Reserved = map[string][]placement.Slot{"pipeline/a": {{Host: "v100-1", Device: "0"}}} })
 		time.Sleep(time.Hour)
@@ -161,7 +161,7 @@ func TestAProvisionerMakesWhatIsWanted(t *testing.T) {
 		c.want(9)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "a file cannot be read", p.now().Problem)
-		assert.Len(t, c.names(), 2, "who does not know what there is makes nothing")
+		assert.Len(t, c.names(), 2, "without a list of hosts none is made")
 		end()
 		running.Wait()
 	})
@@ -185,14 +185,14 @@ func TestAProvisionerIsBrokenOff(t *testing.T) {
 		running.Go(func() { next.run(life, m) })
 		c.change(func() { c.slow = time.Second })
 		time.Sleep(time.Minute)
-		assert.Equal(t, []string{"v100-3", "v100-4"}, c.names(), "what was half made is taken back, and made anew")
+		assert.Equal(t, []string{"v100-3", "v100-4"}, c.names(), "a half-made host is deleted and made again")
 		end()
 		running.Wait()
 	})
 }
 
-// Wanted are the devices that services hold, each once, and those of the hosts that they ask for,
-// of hardware that somebody makes hosts of.
+// Wanted are the devices that services hold, each once, and those of the hosts that they
+// want, of hardware with a provisioner.
 func TestDevicesWanted(t *testing.T) {
 	offer := func(hardware string, devices int) Member {
 		return Member{Kind: KindProvisioner, Name: hardware, Offer: &Offer{Hardware: hardware, Devices: devices, Max: 9}}

@@ -45,8 +45,8 @@ func HostWorkerOptions(executors int) worker.Options {
 	}
 }
 
-// GatewayWorkerOptions are options for the worker of a gateway or a dispatcher: no workflows, and time to
-// say that it leaves the fleet.
+// GatewayWorkerOptions are options for the worker of a gateway or a dispatcher: no
+// workflows, and time to leave the fleet.
 func GatewayWorkerOptions() worker.Options {
 	return worker.Options{DisableWorkflowWorker: true, WorkerStopTimeout: 2 * time.Second}
 }

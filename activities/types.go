@@ -20,7 +20,7 @@ type HostInfo struct {
 	Instance string `json:",omitempty"` // of the process, which another one of the same name does not share
 }
 
-// HostBeat is what a host says with every heartbeat of HoldHost.
+// HostBeat is the details of a host's heartbeat in HoldHost.
 type HostBeat struct {
 	Present string // for how long
 	Devices []devices.Reading
@@ -44,13 +44,13 @@ type Offer struct {
 	Max      int // hosts
 }
 
-// Want is how many hosts of a kind a service asks for beyond those of the fleet.
+// Want is how many hosts of a kind a service needs beyond those of the fleet.
 type Want struct {
 	Hardware string
 	Hosts    int
 }
 
-// WantRequest replaces what a service asks for.
+// WantRequest replaces the wants of a service.
 type WantRequest struct {
 	Service string // ID of its workflow
 	Version int    // of the fleet by which that was found: hosts that have joined since are taken off
@@ -60,7 +60,7 @@ type WantRequest struct {
 // Queue is the task queue of the member's process.
 func (m Member) Queue() string { return "harpagon-" + string(m.Kind) + "-" + m.Name + "-" + m.Instance }
 
-// FleetView is the fleet at one moment, as the workflow `fleet` tells it.
+// FleetView is the fleet at one moment, as the workflow `fleet` returns it.
 type FleetView struct {
 	Version  int                         // grows with every change of hosts and reservations
 	Hosts    []HostInfo                  // present, sorted by name
@@ -68,7 +68,7 @@ type FleetView struct {
 	Members  []Member                    `json:",omitempty"` // present, sorted by kind and name
 	Owners   []Owner                     `json:",omitempty"` // sorted by service
 	Moves    int                         `json:",omitempty"` // grows with every change of owners
-	Services []string                    `json:",omitempty"` // that are told of changes: IDs of their workflows, sorted
+	Services []string                    `json:",omitempty"` // that are notified of changes: IDs of their workflows, sorted
 	Wants    map[string][]Want           `json:",omitempty"` // by the ID of the service's workflow
 }
 
@@ -96,7 +96,7 @@ func (v FleetView) Provisioned(host string) bool {
 	})
 }
 
-// Wanted is how many hosts of a kind services ask for.
+// Wanted is how many hosts of a kind services want.
 func (v FleetView) Wanted(hardware string) (n int) {
 	for _, wants := range v.Wants {
 		for _, w := range wants {
@@ -108,8 +108,7 @@ func (v FleetView) Wanted(hardware string) (n int) {
 	return n
 }
 
-// DevicesWanted is how many devices of each kind that provisioners make hosts of services hold
-// and ask for.
+// DevicesWanted is how many devices of each provisioned kind services hold and want.
 func (v FleetView) DevicesWanted() map[string]int {
 	all := map[string]int{}
 	for _, m := range OfKind(v.Members, KindProvisioner) {
@@ -182,8 +181,8 @@ func (v FleetView) Leaving() (names []string) {
 	return names
 }
 
-// Near is the name of a host to ask about models, one that stays where there is one;
-// empty without any.
+// Near is the name of a host that can inspect models, one that stays if possible; empty
+// without any.
 func (v FleetView) Near() string {
 	for _, h := range v.Hosts {
 		if !h.Leaving {
@@ -244,17 +243,16 @@ func (v FleetView) For(services ...string) scheduler.Fleet {
 	return f
 }
 
-// Reservation asks the fleet to set aside slots for a service, replacing what
-// it held before. It fails with type TypeConflict when one of their devices is no
-// longer as it was at Version, by which the slots were chosen; Version 0 skips the
-// check, for giving back.
+// Reservation reserves slots of the fleet for a service, replacing what it held before. It
+// fails with type TypeConflict when one of their devices is no longer as it was at Version,
+// by which the slots were chosen; Version 0 skips the check, for giving back.
 type Reservation struct {
 	Service string // ID of its workflow
 	Version int
 	Slots   []placement.Slot
-	Forget  bool // the service is gone: tell it of changes no more
+	Forget  bool // the service is gone: no further changes are sent to it
 
-	Wants []Want `json:",omitempty"` // what it asks for beside, in place of what it asked for before
+	Wants []Want `json:",omitempty"` // hosts that it wants besides, in place of earlier wants
 }
 
 // IdentifyInput is the input of Identify.
@@ -329,7 +327,7 @@ const (
 	TypeConflict  = "Conflict" // error type of a reservation that came too late
 )
 
-// QueryState asks the workflow of a service, or the fleet's, for all that it knows, so that
+// QueryState queries the whole state of the workflow of a service, or the fleet's, so that
 // another can go on from there; one that has been ended answers, too.
 const QueryState = "state"
 
@@ -338,7 +336,7 @@ const (
 	TypeInfeasible = "Infeasible" // no plan keeps the objective
 	TypeReverted   = "Reverted"   // a change was tried and taken back
 	TypeMisfit     = "Misfit"     // the plan does not fit onto the devices
-	TypeAwaits     = "Awaits"     // hosts are asked for, and it is tried again when one joins
+	TypeAwaits     = "Awaits"     // hosts are requested, and it is tried again when one joins
 	TypeLoad       = "Load"       // an engine is missing, or cannot load a module
 	TypeInvalid    = "Invalid"    // the input makes no sense
 	TypeLeft       = "Left"       // the gateway that was to do it has left the fleet
@@ -359,9 +357,9 @@ const DrainTimeout = 35 * time.Second
 const crowd = 200
 
 // HeartbeatTimeout is how long one of so many executors of a service may be silent. Every
-// heartbeat is a write of the server, so that beyond a crowd each says less: all together
-// no more than 80 a second. Who waits for their answers learns of a loss by broken
-// connections, and services by the heartbeats of the host.
+// heartbeat is a write of the server, so that beyond a crowd each sends fewer: all together
+// no more than 80 a second. Gateways notice a loss by broken connections, and services by
+// the heartbeats of the host.
 func HeartbeatTimeout(executors int) time.Duration {
 	return max(DefaultHeartbeatTimeout, DefaultHeartbeatTimeout*time.Duration(executors)/crowd)
 }

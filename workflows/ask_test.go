@@ -66,7 +66,7 @@ func TestAServiceAsksForHosts(t *testing.T) {
 	})
 }
 
-// Where all that can be had would not be enough, nothing is asked for.
+// Where all hosts that can be made would not be enough, none is requested.
 func TestNothingIsAskedForInVain(t *testing.T) {
 	w := newWorld(1)
 	w.provisioners = []activities.Member{provisioner(1, 2)}
@@ -98,7 +98,7 @@ func TestAHostThatWasMeasuredOnIsGivenBack(t *testing.T) {
 	})
 }
 
-// A cluster serves with what there is and asks for the rest.
+// A cluster serves with what there is and requests the rest.
 func TestAClusterAsksForTheRest(t *testing.T) {
 	w := newWorld(1)
 	w.provisioners = []activities.Member{provisioner(2, 4)}

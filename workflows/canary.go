@@ -24,7 +24,7 @@ import (
 // for the trial goes; a promoted generation is then carried out as any change is.
 
 // trialStep bounds, as a factor, by how much what is tried may be taken to be slower than
-// its profile says; nothing serves by that yet, so it may be far.
+// profiled; nothing serves by that yet, so it may be far.
 const trialStep = 16
 
 // reverted reports that a change was taken back after it was tried; trying it again by
@@ -33,11 +33,11 @@ func reverted(reason string) error {
 	return temporal.NewNonRetryableApplicationError("taken back: "+reason, activities.TypeReverted, nil)
 }
 
-// errInterrupted means that a trial ended because something else was asked for.
-var errInterrupted = temporal.NewNonRetryableApplicationError("the trial ended before its time, because something else was asked for", activities.TypeReverted, nil)
+// errInterrupted means that a trial ended because of another request.
+var errInterrupted = temporal.NewNonRetryableApplicationError("the trial ended before its time, because of another request", activities.TypeReverted, nil)
 
-// try tries the latest spec first, where that is asked for. An error says why it must not
-// be carried out.
+// try runs the trial of the latest spec where its update block requires one. An error is
+// the reason not to carry it out.
 func (s *service) try(ctx workflow.Context, generation int, cause string) error {
 	if !s.Try || s.Serving == nil || s.Spec.Pipeline == nil || !s.Spec.Pipeline.Update.Tried() {
 		return nil
@@ -100,7 +100,7 @@ func (s *service) beginTrial(ctx workflow.Context, spec scheduler.Spec, generati
 	return s.giveShare(ctx, s.Gateways, update)
 }
 
-// giveShare tells gateways which share of requests the trial gets.
+// giveShare sets the trial's share of requests at gateways.
 func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pipelines.Update) error {
 	var gateway *activities.GatewayActivities
 	summary := fmt.Sprintf("generation %d %s", s.Trial.Generation, sharesText(u))
@@ -111,8 +111,8 @@ func (s *service) giveShare(ctx workflow.Context, some []activities.Member, u pi
 }
 
 // planWithTried has a generation that is given all requests planned with what its modules
-// took in the trial, where that is longer than their profiles say. A share of the requests
-// leaves them time that all do not: an error says that no plan bears all, or at what cost.
+// took in the trial, where that is longer than profiled. A share of the requests leaves
+// them time that all do not: the error is that no plan bears all, or only at a higher cost.
 func (s *service) planWithTried(ctx workflow.Context, spec scheduler.Spec) error {
 	points := map[string][]pipelines.Point{}
 	var slower []string
@@ -163,7 +163,7 @@ func (s *service) costs(ctx workflow.Context, spec scheduler.Spec) (c rollout.Co
 	return rollout.Cost{Stable: perRequest(s.Serving.Plan, s.Serving.Rate()), Canary: perRequest(next, spec.Pipeline.Rate)}, nil
 }
 
-// hold waits for a verdict. Hold itself says that something else is asked for.
+// hold waits for a verdict. Hold itself means that another request interrupts the trial.
 func (s *service) hold(ctx workflow.Context, cost rollout.Cost) rollout.Decision {
 	for {
 		if why := s.disturbed(); why != "" {
@@ -208,7 +208,7 @@ func (s *service) disturbed() string {
 		return s.Astray
 	}
 	if s.Reinstall {
-		return "the gateway started anew"
+		return "the gateway restarted"
 	}
 	return ""
 }
@@ -254,7 +254,7 @@ func (s *service) endTrial(ctx workflow.Context) {
 }
 
 // takeBack makes the declaration that serves the one in force again, after a change that
-// was tried and is not wanted, unless something else is asked for already.
+// was tried and is not wanted, unless something else has been requested already.
 func (s *service) takeBack(generation int) {
 	tried := s.Declarations.By(generation) // an earlier one, where executors were lost before it was tried
 	s.Declarations = slices.DeleteFunc(s.Declarations, func(d Declaration) bool { return d.Generation == tried && !d.Served })

@@ -69,7 +69,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 		assert.Greater(t, w.count(), stable)
 		sees("g1", 10, 5)(r)
 	}, func(r *rig) {
-		require.NotNil(t, r.status().Trial, "too few to say anything")
+		require.NotNil(t, r.status().Trial, "too few for a verdict")
 		sees("g1", 30, 15)(r)
 	}, func(r *rig) {
 		s := r.status()
@@ -189,7 +189,7 @@ func TestTrialEnds(t *testing.T) {
 		}, 1, "ended: out of memory"},
 		"another change is applied": {nil, slower(2 * time.Second), 3, ""},
 		"it is rolled back":         {nil, func(r *rig) { r.update(UpdateRollback, RollbackRequest{}) }, 3, ""},
-		"nobody asks":               {func(u *pipelines.Update) { u.Hold = 10 * time.Second }, wait, 2, ""},
+		"no requests":               {func(u *pipelines.Update) { u.Hold = 10 * time.Second }, wait, 2, ""},
 		"it costs more":             {func(u *pipelines.Update) { u.Revert.Cost = 0.001 }, wait, 1, "a request costs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,8 @@ func TestTrialEnds(t *testing.T) {
 	}
 }
 
-// What is measured of a service later is no change that its update block asks to try.
+// Changes that follow from measurements are not tried first; the update block is for
+// applied ones.
 func TestOnlyWhatIsAppliedIsTried(t *testing.T) {
 	w := newWorld(8)
 	steps := []func(*rig){func(r *rig) { r.update(UpdateApply, ApplyRequest{Spec: trial(nil)}) }}
@@ -246,7 +247,8 @@ func TestTrialHasDevicesOfItsOwn(t *testing.T) {
 	})
 }
 
-// Without what a trial needs the change fails and says so, and what serves goes on.
+// Without the devices that a trial needs the change fails with that reason, and what serves
+// goes on.
 func TestTrialNeedsDevices(t *testing.T) {
 	w := newWorld(2)
 	script(t, w, Settings{}, apply(20), func(r *rig) {

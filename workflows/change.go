@@ -159,7 +159,7 @@ func (s *service) rescheduleTo(ctx workflow.Context, spec scheduler.Spec, beside
 	request := RescheduleRequest{
 		Spec: spec, Beside: beside, Generation: generation, Life: s.Life, Number: s.Attempts, Reason: cause,
 		Serving: s.Serving, Running: s.Running, Settings: s.Settings, Transfer: s.Transfer, Given: given,
-		ShortSearch: s.Kind == scheduler.KindPool && s.Serving != nil && s.Alone, // nobody asked for it: its queries did
+		ShortSearch: s.Kind == scheduler.KindPool && s.Serving != nil && s.Alone, // not requested: its queries have drifted
 	}
 	if s.Trial != nil {
 		request.Replaces = ServiceID(s.Kind, s.Trial.Deployed.Spec.Name())
@@ -336,9 +336,10 @@ func (s *service) lackingMembers() (names []string) {
 	return names
 }
 
-// sizeMeasured looks whether the cluster has too few or too many devices, by measures of
-// nothing but what serves now. Where its declaration leaves that open it is planned again
-// with as many as are advised; what they are not enough for, or cannot be had, is told.
+// sizeMeasured checks whether the cluster has too few or too many devices, by measures of
+// the serving generation alone. Where its declaration leaves the size open it is planned
+// again with as many as are advised; advice beyond what is allowed or available is
+// reported.
 func (s *service) sizeMeasured(ctx workflow.Context, m autoscale.Measures) {
 	d := &s.Detectors
 	if m.Generation != s.Serving.Generation {

@@ -40,7 +40,7 @@ func (r *rig) saw(generation int, bad, busy float64) {
 }
 
 // A cluster grows when too many requests are late and gives back what idles, within what
-// its declaration and the hosts allow; beyond it the advice is told.
+// its declaration and the hosts allow; beyond it the advice is reported.
 func TestAClusterIsScaledByWhatIsMeasured(t *testing.T) {
 	w := newWorld(3)
 	scriptOf(t, scheduler.KindCluster, w, Settings{}, func(r *rig) {

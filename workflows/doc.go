@@ -8,7 +8,7 @@
 //     drifts away from what was planned for, and when an executor or a host is
 //     lost. One change is under way at a time; when several come meanwhile, the
 //     latest spec wins. When a change fails, the old plan goes on serving and the
-//     status says why.
+//     status has the reason.
 //   - `profile` (profile.go) measures modules that have no profile, one activity a module
 //     and kind of hardware.
 //   - `reschedule` (reschedule.go) is one change, from the old plan to the new one: Plan, Place,
@@ -16,8 +16,8 @@
 //     function has no slots, so nothing is placed or started for it.
 //   - `executor` (ID executor/...) owns one executor's long-running activity.
 //     It outlives the reschedule that started it; to cancel it is to drain it.
-//   - `fleet` (ID fleet) knows hosts and devices and who has reserved them, and which
-//     gateways there are; it tells hosts and services of those (fleet_members.go).
+//   - `fleet` (ID fleet) keeps hosts and devices, who has reserved them, and which
+//     gateways there are; it notifies hosts and services of those (fleet_members.go).
 //   - `member` (ID gateway/NAME/INSTANCE) keeps one gateway in the fleet.
 //   - `host` (ID host/NAME) keeps one host in the fleet as long as the host
 //     heartbeats.
@@ -28,18 +28,18 @@
 //
 // In Temporal's UI, the list shows service, generation, phase and cost per hour
 // as search attributes; a service's current details show the live plan and the
-// last decisions; every reschedule has a summary that says what changes.
+// last decisions; every reschedule has a summary of what changes.
 //
-// # Asking for hosts
+// # Requesting hosts
 //
-// place.go asks for hosts. Where provisioners could make some, a change that cannot be
-// carried out asks for those that it is missing, and is tried again when one joins; one that
-// serves with less than it should asks for the rest.
+// place.go requests hosts. Where provisioners could make some, a change that cannot be
+// carried out requests those that it is missing, and is tried again when one joins; one
+// that serves with less than it should requests the rest.
 //
 // # Declarations
 //
-// Declarations remember what somebody has asked of a service, so that it can go
-// back to it. They are pure: the service's workflow keeps them in its state.
+// Declarations are the specs that were applied to a service, so that it can go back to one.
+// They are pure: the service's workflow keeps them in its state.
 //
 // # Faults
 //
@@ -50,14 +50,14 @@
 //
 // # The fleet
 //
-// The files fleet*.go have the workflows that know who takes part: the fleet, which holds
-// hosts with their devices, gateways, dispatchers, and what services have reserved;
-// and one workflow for every host and member, whose held activity heartbeats from
-// there, so that the fleet learns when it is gone. Sooner than by missing heartbeats it
-// learns of a host by gateways that have lost its executors: it asks the host.
+// The files fleet*.go have the workflows that keep members: the fleet, which holds hosts
+// with their devices, gateways, dispatchers, and what services have reserved; and one
+// workflow for every host and member, whose held activity heartbeats from there, so that
+// the fleet learns when it is gone. Before heartbeats are missing, gateways report a host
+// whose executors they have lost, and the fleet checks it.
 //
 //	worker, gateway ── join, enter ──> Fleet ── starts ──> Host, Member ── hold ──> there
-//	gateway ── doubt ──────────────>    │  ── asks ──> worker
+//	gateway ── doubt ──────────────>    │  ── check ─> worker
 //	service ── reserve, watch ──────>    │  <── lost ──────────┘
 //	service <── FleetChange ──────────────────┘
 //
@@ -65,9 +65,8 @@
 //
 // gateways.go gives gateways their parts of a change: each runs its own on a task
 // queue of its own, all of them at once. One that is gone does not hold a change up for
-// longer than its heartbeat timeout, and not at all once the fleet has said that it is gone
-// or that another process has its name: should it come back, it joins again and is told what
-// serves.
+// longer than its heartbeat timeout, and not at all once the fleet has reported it gone or
+// replaced: should it come back, it joins again and receives what serves.
 //
 // # Provisioning
 //
@@ -88,8 +87,7 @@
 //
 // # Status
 //
-// Status reports how a service is, for people and programs: what serves, what is
-// asked for or tried, what was decided and why. It is data that the workflow of a service
-// answers queries with; Describe writes it for `harpagon status`, and the UI shows the
-// same.
+// Status reports how a service is, for people and programs: what serves, what is requested
+// or tried, what was decided and why. It is data that the workflow of a service answers
+// queries with; Describe writes it for `harpagon status`, and the UI shows the same.
 package workflows

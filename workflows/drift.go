@@ -78,7 +78,7 @@ func (s *service) rateMeasured(ctx workflow.Context, m autoscale.Measures) {
 // too few are in time.
 func (s *service) arrivalsMeasured() bool {
 	p := s.Detectors.Fanouts.Into(*s.Spec.Pipeline)
-	target := cmp.Or(p.Attainment, pipelines.DefaultAttainment) // below 0: nothing is asked for
+	target := cmp.Or(p.Attainment, pipelines.DefaultAttainment) // below 0: nothing is promised
 	advice, missed := s.Detectors.Arrivals.Missed(target)
 	if !missed || advice.Arrivals() == p.Arrivals {
 		return false
@@ -93,7 +93,7 @@ func (s *service) arrivalsMeasured() bool {
 const patchFanout = "fan-out measured"
 
 // fanoutMeasured is true when the promise has not been kept for long and modules are sent more
-// requests than declared: then another plan differs. Else the reason stays to be told.
+// requests than declared: then another plan differs. Else the reason is only reported.
 func (s *service) fanoutMeasured(ctx workflow.Context, m autoscale.Measures) bool {
 	if next, how := s.Detectors.Fanouts.Drifted(m, *s.Spec.Pipeline); how != "" && risesAtOnce(ctx) {
 		s.Spec.Pipeline = &next
@@ -195,9 +195,8 @@ func (s *service) applicationsMeasured(m functions.Measures) {
 // be worth while.
 const replanChange = 0.1
 
-// paceMeasured lets the detector look at the durations that the gateway saw, and
-// is true when they call for another plan. Modules that are emulated are left
-// alone: they take what their profile says.
+// paceMeasured shows the detector the durations that the gateway measured, and is true when
+// they call for another plan. Emulated modules are skipped: they take the profiled time.
 func (s *service) paceMeasured(ctx workflow.Context, m autoscale.Measures) bool {
 	served, _ := s.Serving.Spec.Measured()
 	advice := s.Detectors.Pace.Observe(m, served.Modules)
@@ -229,10 +228,10 @@ func (s *service) paceMeasured(ctx workflow.Context, m autoscale.Measures) bool 
 	return len(worth) > 0
 }
 
-// worthReplanning reports whether to plan with what a module takes: it is no
-// emulation, and the profile that the next plan would use says something else. A
-// profile on file is never taken to be slower than it is: the points are raised
-// to it, and it holds as it is again once executors are as fast as it says.
+// worthReplanning reports whether to plan with what a module takes: it is no emulation, and
+// differs from the profile that the next plan would use. A profile on file is a lower
+// bound: the points are raised to it, and it holds unchanged again once executors are as
+// fast as profiled.
 func (s *service) worthReplanning(a *autoscale.PaceAdvice) bool {
 	declared := moduleOf(s.Spec, a.Module)
 	if declared == nil || len(declared.Variants) > 0 || s.emulated(a.Module) {
@@ -332,8 +331,8 @@ func (s *service) slower() (all []Pace) {
 	return all
 }
 
-// healed are the modules that the plan that serves takes to need another time
-// than their profile says, at the largest batch planned.
+// healed are the modules for which the serving plan uses a measured duration in place of
+// the profiled one, at the largest batch planned.
 func (s *service) healed() (all []Pace) {
 	if s.Serving == nil || s.Serving.Plan.Pipeline == nil {
 		return nil

@@ -22,7 +22,7 @@ const (
 	SignalHostRestarted = "host-restarted" // to an executor: what ran on its host is gone
 )
 
-// executorEnded tells a service that an executor is no more.
+// executorEnded notifies a service that an executor has ended.
 type executorEnded struct {
 	Workflow string
 	Executor string
@@ -46,7 +46,7 @@ const patchSilent = "silent hosts at once"
 
 // Executor owns one executor. It ends when the executor is cancelled, which
 // drains it, when the gateway has drained it, or when it cannot run on its
-// host; it then tells its service.
+// host; it then notifies its service.
 func Executor(ctx workflow.Context, in ExecutorInput) (activities.ExecutorResult, error) {
 	slot := in.Task.Slot
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{

@@ -16,12 +16,12 @@ import (
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
-// FleetState is everything the fleet workflow knows. Nil stands for the start.
+// FleetState is the whole state of the fleet workflow. Nil stands for the start.
 type FleetState struct {
 	Version  int
 	Hosts    map[string]*PresentHost
 	Reserved map[string][]placement.Slot // by the ID of the service
-	Watching map[string]bool             // services to tell of changes, by ID
+	Watching map[string]bool             // services to notify of changes, by ID
 
 	// Touched is the version at which what is reserved of a device has changed last, by
 	// fleetHost and device; those of hosts that are gone are forgotten.
@@ -32,7 +32,7 @@ type FleetState struct {
 	Epoch   uint64                       `json:",omitempty"` // the highest of an owner
 	Moves   int                          `json:",omitempty"` // counts the changes of owners
 
-	Wants map[string][]activities.Want `json:",omitempty"` // hosts that services ask for, by ID
+	Wants map[string][]activities.Want `json:",omitempty"` // hosts that services want, by ID
 
 	ContinueAfter int // as in Settings
 }
@@ -43,7 +43,7 @@ type PresentHost struct {
 	Incarnation int // counts the joins, so that the end of an older one is known as such
 }
 
-// hostLost is what a host workflow tells the fleet at its end.
+// hostLost is the signal of a host workflow to the fleet at its end.
 type hostLost struct {
 	Name        string
 	Incarnation int
@@ -53,20 +53,19 @@ type hostLost struct {
 // fleet drives FleetState.
 type fleet struct {
 	FleetState
-	changes FleetChange          // not told to services yet
+	changes FleetChange          // not sent to services yet
 	starts  []string             // hosts whose workflow is to be started
 	enters  []activities.Member  // members whose workflow is to be started
 	leaves  []activities.Member  // members whose name another has taken
-	owned   bool                 // owners have changed and have not been told
-	joined  bool                 // dispatchers have come or gone and gateways have not been told
-	asked   map[string]time.Time // until when hosts that were doubted are not asked again
-	telling int                  // members that are being told or asked
+	owned   bool                 // owners have changed and have not been notified
+	joined  bool                 // dispatchers have come or gone and gateways have not been notified
+	asked   map[string]time.Time // until when hosts that were doubted are not checked again
+	telling int                  // calls to members under way
 	run     string               // see Reset
 	handled int
 }
 
-// Fleet knows which hosts and devices exist and which service has reserved
-// them.
+// Fleet keeps which hosts and devices exist and which service has reserved them.
 func Fleet(ctx workflow.Context, state *FleetState) error {
 	f := &fleet{asked: map[string]time.Time{}}
 	if state != nil {
@@ -85,7 +84,7 @@ func Fleet(ctx workflow.Context, state *FleetState) error {
 	for {
 		f.show(ctx)
 		err := workflow.Await(ctx, func() bool {
-			f.wasReset(ctx) // which nothing else tells
+			f.wasReset(ctx) // no event reports that
 			return f.hasWork() || f.historyFull(ctx) || asked.Err() != nil
 		})
 		if err != nil {
@@ -117,7 +116,7 @@ func (f *fleet) init() {
 	if f.Watching == nil {
 		f.Watching = map[string]bool{}
 	}
-	if f.Touched == nil { // nobody knows since when what is reserved has been so
+	if f.Touched == nil { // since when devices have been reserved is unknown
 		f.Touched = map[string]map[string]int{}
 		for _, service := range workflow.DeterministicKeys(f.Reserved) {
 			f.touch(f.Reserved[service])
@@ -216,7 +215,7 @@ func (f *fleet) join(_ workflow.Context, info activities.HostInfo) (activities.F
 }
 
 // leave notes that a host is about to go: nothing is placed there any more, and services
-// that run something there are told to move it.
+// that run something there are notified to move it.
 func (f *fleet) leave(_ workflow.Context, name string) (activities.FleetView, error) {
 	if h := f.Hosts[name]; h != nil && !h.Info.Leaving {
 		h.Info.Leaving = true
@@ -252,7 +251,7 @@ func (f *fleet) checkReserve(_ workflow.Context, r activities.Reservation) error
 		h := f.Hosts[s.Host]
 		switch {
 		case h == nil || h.Info.Leaving || h.Incarnation > r.Version:
-			return conflict("host %s has left, or come anew, since version %d of the fleet", s.Host, r.Version)
+			return conflict("host %s has left, or joined again, since version %d of the fleet", s.Host, r.Version)
 		case f.Touched[s.Host][s.Device] > r.Version:
 			return conflict("another service has reserved of device %s of host %s since version %d of the fleet", s.Device, s.Host, r.Version)
 		}
@@ -261,7 +260,7 @@ func (f *fleet) checkReserve(_ workflow.Context, r activities.Reservation) error
 }
 
 func conflict(format string, args ...any) error {
-	return temporal.NewNonRetryableApplicationError("workflows: "+fmt.Sprintf(format, args...)+"; place anew", activities.TypeConflict, nil)
+	return temporal.NewNonRetryableApplicationError("workflows: "+fmt.Sprintf(format, args...)+"; place again", activities.TypeConflict, nil)
 }
 
 func (f *fleet) reserve(ctx workflow.Context, r activities.Reservation) (activities.FleetView, error) {
@@ -288,7 +287,7 @@ func (f *fleet) watch(ctx workflow.Context, service string) (activities.FleetVie
 	return f.view(), nil
 }
 
-// receiveLost takes what host workflows say at their end.
+// receiveLost receives the signals of host workflows at their end.
 func (f *fleet) receiveLost(ctx workflow.Context) {
 	ends := workflow.GetSignalChannel(ctx, signalHostLost)
 	for {
@@ -381,7 +380,7 @@ func (f *fleet) notify(ctx workflow.Context) {
 	}
 	for _, service := range workflow.DeterministicKeys(f.Watching) {
 		if _, tried := rollout.Of(service); tried {
-			continue // its service is told
+			continue // its service is notified
 		}
 		if err := workflow.SignalExternalWorkflow(ctx, service, "", SignalFleetChanged, changes).Get(ctx, nil); err != nil {
 			delete(f.Watching, service) // it runs no more
@@ -432,7 +431,7 @@ const (
 	TypeMember = "member"
 )
 
-// SignalFleetChanged tells a service that watches the fleet of a FleetChange.
+// SignalFleetChanged sends a FleetChange to a service that watches the fleet.
 const SignalFleetChanged = "fleet-changed"
 
 const (
@@ -449,14 +448,13 @@ const (
 	// the host counts as gone.
 	HostPatience = 30 * time.Second
 
-	// ReturnTime is how long members of the fleet may take to ask for work again
-	// after the server was away: their clients wait up to ten seconds between two
-	// attempts.
+	// ReturnTime is how long members of the fleet may take to poll for work again after the
+	// server was away: their clients wait up to ten seconds between two attempts.
 	ReturnTime = 15 * time.Second
 )
 
-// FleetChange tells a service of hosts that came and went, and of the gateways that
-// there are where that has changed.
+// FleetChange is the hosts that came and went, and the present gateways where these have
+// changed.
 type FleetChange struct {
 	Joined  []string
 	Lost    []string
@@ -471,7 +469,7 @@ type FleetChange struct {
 
 	Offers bool `json:",omitempty"` // hosts can be had that could not before
 
-	Anew bool `json:",omitempty"` // the fleet may not know what the service holds: it is to say so
+	Anew bool `json:",omitempty"` // the fleet may have lost what the service holds: it is to reserve it again
 }
 
 func (c *FleetChange) ofHosts() bool {

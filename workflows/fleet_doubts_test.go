@@ -18,9 +18,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// TestADoubtedHost: one that does not answer is told to its workflow, once however many
-// gateways say so; one that answers, that nothing could replace, or that has joined again
-// is left alone.
+// TestADoubtedHost: one that does not answer is signalled to its workflow, once however
+// many gateways report it; one that answers, that nothing could replace, or that has joined
+// again is left alone.
 func TestADoubtedHost(t *testing.T) {
 	slot := placement.Slot{Executor: "e", Pipeline: "traffic", Module: "detect", Hardware: "cpu", Host: "one", Device: "cpu/0", Share: 1}
 	for name, c := range map[string]struct {
@@ -37,7 +37,7 @@ func TestADoubtedHost(t *testing.T) {
 		"has joined again":    {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, silent: true, joins: true, asked: 1},
 		"nothing replaces it": {hosts: []activities.HostInfo{fleetHost("one", 1)}, told: []string{"one"}, silent: true},
 		"nothing runs there":  {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"two"}, silent: true, asked: 1, ends: 1},
-		"nobody knows it":     {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"three"}, silent: true},
+		"not in the fleet":    {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"three"}, silent: true},
 		"again, later":        {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: slices.Repeat([]string{"one"}, 12), asked: 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type HostInput struct {
 }
 
 // Host keeps a host in the fleet: its hold activity heartbeats from the host
-// itself. When nobody takes it for a while the host is gone, and the fleet is told.
+// itself. When no worker takes it for a while the host is gone, and the fleet is notified.
 func Host(ctx workflow.Context, in HostInput) error {
 	var host *activities.Host
 	lost := hostLost{Name: in.Info.Name, Incarnation: in.Incarnation}
@@ -43,11 +43,11 @@ const (
 	// unanswered is why a host counts as lost that does not.
 	unanswered = "does not answer"
 
-	// doubtPause is for how long a host that has been asked is not asked again.
+	// doubtPause is the least time between two checks of a host.
 	doubtPause = 10 * time.Second
 )
 
-// receiveDoubts takes what gateways say of hosts.
+// receiveDoubts receives the doubts of gateways about hosts.
 func (f *fleet) receiveDoubts(ctx workflow.Context) {
 	doubts := workflow.GetSignalChannel(ctx, activities.FleetDoubt)
 	for {
@@ -57,10 +57,10 @@ func (f *fleet) receiveDoubts(ctx workflow.Context) {
 	}
 }
 
-// doubt asks a host whether it is there, and has it count as lost where it does not answer.
-// One that is only cut off from a gateway answers, and so does a process that was started
-// again meanwhile. One that nothing could replace is left to its heartbeats: it may have
-// been stopped for a moment.
+// doubt checks whether a host is there, and counts it as lost where it does not answer. One
+// that is only cut off from a gateway answers, and so does a process that was started again
+// meanwhile. One that nothing could replace is left to its heartbeats: it may have been
+// stopped for a moment.
 func (f *fleet) doubt(ctx workflow.Context, name string) {
 	f.handled++
 	now, h := workflow.Now(ctx), f.Hosts[name]
@@ -76,7 +76,7 @@ func (f *fleet) doubt(ctx workflow.Context, name string) {
 			TaskQueue:              activities.HostQueue(name),
 			ScheduleToCloseTimeout: answerWithin,
 			RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
-			Summary:                "ask host " + name + " whether it is there",
+			Summary:                "check that host " + name + " is there",
 		})
 		var host *activities.Host
 		err := workflow.ExecuteActivity(asking, host.Answer).Get(ctx, nil)
@@ -118,11 +118,11 @@ func (f *fleet) offered(s placement.Slot, except string) bool {
 	return false
 }
 
-// What services ask provisioners for. A want counts hosts beyond those that there are, so
-// each that joins is taken off all wants for its hardware: who asked looks again then, and
-// says what is still missing.
+// What services want of provisioners. A want counts hosts beyond those that there are, so
+// each that joins is taken off all wants for its hardware: the services look again then,
+// and request what is still missing.
 
-// want notes what a service asks for.
+// want notes the hosts that a service wants.
 func (f *fleet) want(_ workflow.Context, r activities.WantRequest) (activities.FleetView, error) {
 	f.handled++
 	wants := slices.Clone(r.Wants)
@@ -149,7 +149,7 @@ func (f *fleet) ask(service string, wants []activities.Want) {
 	f.Wants[service] = wants
 }
 
-// came takes a host that has joined off what services ask for.
+// came takes a host that has joined off the wants of services.
 func (f *fleet) came(info activities.HostInfo) {
 	for _, service := range workflow.DeterministicKeys(f.Wants) {
 		wants := slices.Clone(f.Wants[service])

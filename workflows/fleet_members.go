@@ -29,7 +29,7 @@ func (f *fleet) checkEnter(_ workflow.Context, m activities.Member) error {
 	return nil
 }
 
-// enter takes a member in. One of the same name is told that it is replaced.
+// enter takes a member in. One of the same name is cancelled as replaced.
 func (f *fleet) enter(ctx workflow.Context, m activities.Member) (activities.FleetView, error) {
 	f.changed()
 	if f.Members == nil {
@@ -78,7 +78,7 @@ func (f *fleet) memberLost(ctx workflow.Context, lost memberLost) {
 	switch m.Kind {
 	case activities.KindGateway:
 		f.changes.Members = true
-	case activities.KindProvisioner: // who asks for its hosts waits for another
+	case activities.KindProvisioner: // services that want its hosts wait for another
 	default:
 		f.joined = true
 		f.share(ctx)
@@ -109,8 +109,8 @@ func (f *fleet) startMembers(ctx workflow.Context) {
 	}
 }
 
-// tellHosts tells all hosts which gateways and dispatchers their executors attach to. A
-// fleetHost that cannot be told now learns it when it joins again.
+// tellHosts sends all hosts the gateways and dispatchers that their executors attach to. A
+// host that cannot be reached now receives them when it joins again.
 func (f *fleet) tellHosts(ctx workflow.Context, members []activities.Member) {
 	in := activities.GatewaysInput{Version: f.Version, Gateways: members}
 	for _, name := range workflow.DeterministicKeys(f.Hosts) {
@@ -122,11 +122,11 @@ func (f *fleet) tellHosts(ctx workflow.Context, members []activities.Member) {
 				StartToCloseTimeout:    10 * time.Second,
 				ScheduleToStartTimeout: HostPatience,
 				RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 3},
-				Summary:                fmt.Sprintf("tell host %s of %d gateways and dispatchers", name, len(members)),
+				Summary:                fmt.Sprintf("send host %s %d gateways and dispatchers", name, len(members)),
 			})
 			var host *activities.Host
 			if err := workflow.ExecuteActivity(ctx, host.UseGateways, in).Get(ctx, nil); err != nil {
-				workflow.GetLogger(ctx).Warn("a host was not told of the gateways", "host", name, "error", err)
+				workflow.GetLogger(ctx).Warn("a host was not sent the gateways", "host", name, "error", err)
 			}
 		})
 	}
@@ -138,14 +138,14 @@ type MemberInput struct {
 	HeartbeatTimeout time.Duration // 0 means activities.DefaultHeartbeatTimeout
 }
 
-// memberLost is what a member workflow tells the fleet at its end.
+// memberLost is the signal of a member workflow to the fleet at its end.
 type memberLost struct {
 	Member activities.Member
 	Reason string
 }
 
 // Member keeps a gateway or a dispatcher in the fleet for as long as it heartbeats.
-// To cancel it is to tell the process that another has taken its name.
+// Its cancellation means to the process that another has taken its name.
 func Member(ctx workflow.Context, in MemberInput) error {
 	m := in.Member
 	var gateway *activities.GatewayActivities
@@ -160,7 +160,8 @@ func Member(ctx workflow.Context, in MemberInput) error {
 // hold runs the activity that holds a member of the fleet until it leaves or is
 // lost, and reports why. When its heartbeats stop, the activity is offered to it again;
 // when it does not take it for the heartbeat timeout, and patience longer, it is gone. So
-// is one that the fleet has asked in vain: should it go on, its next heartbeat tells it.
+// is one that does not answer a check: should it go on, the answer to its next heartbeat
+// ends it.
 func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, what string, activity, arg any) string {
 	if timeout <= 0 {
 		timeout = activities.DefaultHeartbeatTimeout
@@ -186,9 +187,9 @@ func hold(ctx workflow.Context, queue string, timeout, patience time.Duration, w
 }
 
 // What people do to workflows in Temporal's UI. A workflow that holds a host or a member and
-// was cancelled or terminated is started again: should the process be gone, nobody takes what
-// it offers. The fleet's own goes on in another run where it is cancelled, and begins with what
-// the last one knew where it was terminated (activities.EnsureFleet).
+// was cancelled or terminated is started again: should the process be gone, no worker takes
+// its activity. The fleet's own goes on in another run where it is cancelled, and begins
+// with its last state where it was terminated (activities.EnsureFleet).
 
 // Why a workflow that holds a host or a member has ended: it was cancelled, or the process has
 // stopped in good order.
@@ -197,7 +198,7 @@ const (
 	left      = "left"
 )
 
-// receiveUnheld takes what control roles say of workflows that are not there.
+// receiveUnheld receives the IDs of missing workflows from control roles.
 func (f *fleet) receiveUnheld(ctx workflow.Context) {
 	unheld := workflow.GetSignalChannel(ctx, activities.FleetUnheld)
 	for {
@@ -225,8 +226,8 @@ func (f *fleet) holdAgain(id string) {
 // patchReset marks workflows that notice when somebody has reset them.
 const patchReset = "resets"
 
-// Reset says once, of each time that somebody resets a workflow, that it knows only what it
-// knew at an earlier time. Run is what it remembers of that within a run; "" at the begin.
+// Reset reports, once for each time that somebody resets a workflow, that its state is from
+// an earlier time. run keeps what was seen within a run; "" at the beginning.
 func Reset(ctx workflow.Context, run *string) bool {
 	if workflow.GetVersion(ctx, patchReset, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return false
@@ -244,9 +245,9 @@ func Reset(ctx workflow.Context, run *string) bool {
 	return err == nil && before != "" && before != now
 }
 
-// wasReset has everybody hear again what the fleet knows, and services say what they hold: some
-// has changed since the time that the fleet was reset to. Numbers by which later words are told
-// from earlier ones go on beyond all that were given.
+// wasReset sends the fleet's state to everybody again, and has services report what they
+// hold: some has changed since the time that the fleet was reset to. Version numbers go on
+// beyond all that were given.
 func (f *fleet) wasReset(ctx workflow.Context) {
 	if !Reset(ctx, &f.run) {
 		return

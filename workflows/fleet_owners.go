@@ -23,7 +23,7 @@ func dispatched(id string) (name string, ok bool) {
 	return name, ok && kind != string(scheduler.KindFunction)
 }
 
-// checkOwn refuses what comes from a process that the fleet does not know.
+// checkOwn refuses a claim of a process that is no member of the fleet.
 func (f *fleet) checkOwn(_ workflow.Context, c activities.OwnClaim) error {
 	m := activities.Member{Kind: activities.KindDispatcher, Name: c.Name}
 	if f.Members[memberKey(m)].Instance != c.Instance {
@@ -33,9 +33,9 @@ func (f *fleet) checkOwn(_ workflow.Context, c activities.OwnClaim) error {
 	return nil
 }
 
-// own notes that a dispatcher decides for services which gateways have lost the owner of,
-// unless another does by a higher epoch. Nothing is given to that owner until it says
-// that it is ready: without services, a claim says that, and has them shared.
+// own notes that a dispatcher has taken over services whose owner gateways have lost,
+// unless another has a higher epoch. The lost owner gets nothing until it reports to be
+// ready, by a claim without services, which has the services shared again.
 func (f *fleet) own(ctx workflow.Context, c activities.OwnClaim) (activities.FleetView, error) {
 	f.handled++
 	key := memberKey(activities.Member{Kind: activities.KindDispatcher, Name: c.Name})
@@ -55,7 +55,7 @@ func (f *fleet) own(ctx workflow.Context, c activities.OwnClaim) (activities.Fle
 		f.assign(service, f.Members[key], epoch)
 	}
 	if len(c.Claimed) > 0 {
-		f.moved() // all are told, those whose claim was too late with them
+		f.moved() // all are notified, those whose claim was too late with them
 	}
 	return f.view(), nil
 }
@@ -180,31 +180,31 @@ func extremes(all []activities.Member, has map[string][]string) (least, most act
 	return least, most
 }
 
-// tellTime is how long a member may take to hear what is told to it.
+// tellTime is how long a member may take to receive a notification.
 const tellTime = 10 * time.Second
 
-// tellDispatchers tells every dispatcher what it owns.
+// tellDispatchers sends every dispatcher what it owns.
 func (f *fleet) tellDispatchers(ctx workflow.Context) {
 	view := f.view()
 	for _, m := range view.Dispatchers() {
 		in := activities.OwnInput{Moves: view.Moves, Owns: view.Owned(m), Ready: m.Ready}
 		var d *activities.DispatcherActivities
-		f.tell(ctx, m.Queue(), fmt.Sprintf("tell %s of %d services", m.Name, len(in.Owns)), d.OwnServices, in)
+		f.tell(ctx, m.Queue(), fmt.Sprintf("assign %s %d services", m.Name, len(in.Owns)), d.OwnServices, in)
 	}
 }
 
-// tellGateways tells every gateway which dispatchers there are.
+// tellGateways sends every gateway the present dispatchers.
 func (f *fleet) tellGateways(ctx workflow.Context) {
 	view := f.view()
 	in := activities.DispatchersInput{Version: view.Version, Dispatchers: view.Dispatchers()}
 	for _, m := range view.Gateways() {
 		var g *activities.GatewayActivities
-		f.tell(ctx, m.Queue(), fmt.Sprintf("tell %s of %d dispatchers", m.Name, len(in.Dispatchers)), g.UseDispatchers, in)
+		f.tell(ctx, m.Queue(), fmt.Sprintf("send %s %d dispatchers", m.Name, len(in.Dispatchers)), g.UseDispatchers, in)
 	}
 }
 
-// tell runs an activity on a member beside everything else. One that cannot be told now
-// learns it with the next change.
+// tell runs an activity on a member beside everything else. A member that cannot be reached
+// now is notified with the next change.
 func (f *fleet) tell(ctx workflow.Context, queue, summary string, activity, arg any) {
 	f.telling++
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -217,7 +217,7 @@ func (f *fleet) tell(ctx workflow.Context, queue, summary string, activity, arg 
 			Summary:                summary,
 		})
 		if err := workflow.ExecuteActivity(ctx, activity, arg).Get(ctx, nil); err != nil {
-			workflow.GetLogger(ctx).Warn("a member was not told", "what", summary, "error", err)
+			workflow.GetLogger(ctx).Warn("a member was not notified", "what", summary, "error", err)
 		}
 	})
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/harpagon/harpagon/activities"
 )
 
-// ownersRig is a fleet whose members are told what they own.
+// ownersRig is a fleet whose members receive what they own.
 type ownersRig struct {
 	*fleetRig
 	t    *testing.T
 	mu   sync.Mutex
-	owns map[string]activities.OwnInput // what was told last, by task queue
+	owns map[string]activities.OwnInput // the last input, by task queue
 }
 
 func newOwnersRig(t *testing.T) *ownersRig {
@@ -41,7 +41,7 @@ func dispatcherMember(name, instance string) activities.Member {
 	return activities.Member{Kind: activities.KindDispatcher, Name: name, Instance: instance, Address: name + ":1", Attach: name + ":2"}
 }
 
-// told are the services that a dispatcher was told last.
+// told are the services that a dispatcher received last.
 func (r *ownersRig) told(m activities.Member) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

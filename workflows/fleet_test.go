@@ -40,8 +40,8 @@ type fleetRig struct {
 	told    []string
 	started int
 	updates int
-	silent  []string     // hosts that were told that they are lost, and why
-	answer  func() error // of a host that is asked; nil where none is
+	silent  []string     // hosts that were signalled as lost, and why
+	answer  func() error // of a host that is checked; nil where none is
 }
 
 func newFleetRig() *fleetRig {
@@ -139,7 +139,7 @@ func TestFleet(t *testing.T) {
 }
 
 // TestReservationsAtOnce: what was chosen before a device changed is refused, whatever
-// changed elsewhere meanwhile is not, and a fleet that goes on knows since when.
+// changed elsewhere meanwhile is not, and a fleet that continues as new keeps since when.
 func TestReservationsAtOnce(t *testing.T) {
 	slot := func(host, device string) placement.Slot {
 		return placement.Slot{Executor: "e", Module: "m", Host: host, Device: device, Share: 0.5}
@@ -179,7 +179,7 @@ func TestReservationsAtOnce(t *testing.T) {
 	r.ExecuteWorkflow(TypeFleet, nil)
 	assert.NoError(t, replies["given back"].err)
 	assert.ErrorContains(t, replies["given back meanwhile"].err, "device cpu/1 of host one")
-	assert.ErrorContains(t, replies["another process of the host"].err, "host two has left, or come anew")
+	assert.ErrorContains(t, replies["another process of the host"].err, "host two has left, or joined again")
 	var again *workflow.ContinueAsNewError
 	require.ErrorAs(t, r.GetWorkflowError(), &again)
 	var state *FleetState
@@ -202,8 +202,8 @@ func TestReservationsAtOnce(t *testing.T) {
 	assert.NoError(t, fresh.err)
 }
 
-// TestAFleetsHostThatLeaves: nothing is placed there any more, services are told once, and when
-// it has gone nobody has lost anything.
+// TestAFleetsHostThatLeaves: nothing is placed there any more, services are notified once,
+// and when it has gone none has lost anything.
 func TestAFleetsHostThatLeaves(t *testing.T) {
 	r := newFleetRig()
 	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
@@ -228,7 +228,7 @@ func TestAFleetsHostThatLeaves(t *testing.T) {
 	at(3, func() {
 		assert.Equal(t, "pipeline/traffic fleet-changed {[] [] [] [one] [] false [] [] false false}", r.told[len(r.told)-1])
 		before = len(r.told)
-		assert.Equal(t, first.view.Version, again.view.Version, "it has said so already")
+		assert.Equal(t, first.view.Version, again.view.Version, "it has announced that already")
 		assert.Equal(t, []string{"one"}, first.view.Leaving())
 		assert.Equal(t, "two", first.view.Near())
 		other := first.view.For("pool/other")

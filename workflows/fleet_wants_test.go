@@ -11,9 +11,9 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 )
 
-// TestWants: what services ask for adds up, hosts that join are taken off, also those that
-// joined before the fleet heard, and a reservation says again what is still missing. One
-// process provisions a kind of hardware at a time.
+// TestWants: the wants of services add up, hosts that join are taken off, also those that
+// joined before the request arrived, and a reservation states again what is still missing.
+// One process provisions a kind of hardware at a time.
 func TestWants(t *testing.T) {
 	r := newFleetRig()
 	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
@@ -47,7 +47,7 @@ func TestWants(t *testing.T) {
 		late = ask("pipeline/b", joined.view.Version-1, 3)
 	})
 	at(4, func() {
-		assert.Equal(t, 3, late.view.Wanted("cpu"), "1 and 3, less the host that it did not know of")
+		assert.Equal(t, 3, late.view.Wanted("cpu"), "1 and 3, less the host that joined before the request")
 		again := r.update(activities.FleetJoin, fleetHost("cpu-1", 2))
 		at(1, func() { assert.Equal(t, 3, again.view.Wanted("cpu"), "it was there before") })
 	})

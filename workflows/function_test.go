@@ -71,7 +71,7 @@ func TestFunctionServes(t *testing.T) {
 		r.SignalWorkflow(SignalGatewayStarted, "")
 	}, func(r *rig) {
 		require.Len(t, c.installed, 3)
-		assert.Equal(t, c.installed[1], c.installed[2], "a gateway that started anew is told again")
+		assert.Equal(t, c.installed[1], c.installed[2], "a gateway that restarted has the service installed again")
 		r.update(UpdateDrain, "the night")
 	}, func(r *rig) {
 		assert.Equal(t, Drained, r.status().Phase)
@@ -109,8 +109,8 @@ func TestFunctionRefusals(t *testing.T) {
 	assert.ErrorContains(t, SpecFaults(scheduler.Spec{}), "no service with a name")
 }
 
-// TestFunctionFailures: a provider that is away is asked again; an objective
-// that nothing meets waits for another spec; what served goes on.
+// TestFunctionFailures: a call to a provider that is away is retried; an objective that
+// nothing meets waits for another spec; what served goes on.
 func TestFunctionFailures(t *testing.T) {
 	c := newWorld(0)
 	c.prepareErr = temporal.NewNonRetryableApplicationError("cannot be reached", activities.TypeNotReady, nil)
@@ -131,7 +131,7 @@ func TestFunctionFailures(t *testing.T) {
 		r.update(UpdateApply, ApplyRequest{Spec: hasty})
 	}, func(r *rig) {
 		s := r.status()
-		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status tells of what serves")
+		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status is of what serves")
 		assert.Equal(t, &PendingChange{Generation: 2, Rate: 30, Cause: "applied"}, s.Requested)
 		assert.Equal(t, Serving, s.Phase)
 		require.NotNil(t, s.Failure)

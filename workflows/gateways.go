@@ -12,15 +12,15 @@ import (
 	"github.com/harpagon/harpagon/activities"
 )
 
-// patchSeveral marks workflows that know of several gateways; older ones go on with
-// the one queue that the one gateway had.
+// patchSeveral marks workflows that support several gateways; older ones go on with the one
+// queue that the one gateway had.
 const patchSeveral = "gateways"
 
 // patchLeft marks workflows that leave out a gateway as soon as the fleet states that it is
 // gone; older ones wait until its activity times out.
 const patchLeft = "gateways that left"
 
-// severalGateways reports whether a workflow knows of several gateways.
+// severalGateways reports whether a workflow supports several gateways.
 func severalGateways(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchSeveral, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
@@ -35,10 +35,10 @@ type gatewayQueue struct {
 	name   string
 	shared bool // by any gateway, as it was before there were several
 	member activities.Member
-	left   func() bool // whether the gateway has left since; nil where nobody knows
+	left   func() bool // whether the gateway has left since; nil where unknown
 }
 
-// gatewayQueues are those of gateways. What is present is asked again while they do their parts.
+// gatewayQueues are those of gateways. present is called again while they do their parts.
 func gatewayQueues(ctx workflow.Context, gateways []activities.Member, present func(activities.Member) bool) (all []gatewayQueue) {
 	if !severalGateways(ctx) {
 		return []gatewayQueue{{name: activities.GatewayQueue, shared: true}}
@@ -65,7 +65,7 @@ func (p gatewayPart) Ready() bool { return p.Done.IsReady() || p.left != nil && 
 // get waits for the part. Nothing waits for a gateway that has left: its queue is read by
 // nobody.
 func (p gatewayPart) get(ctx workflow.Context) error {
-	open, _ := workflow.NewDisconnectedContext(ctx) // one that is cancelled says so itself
+	open, _ := workflow.NewDisconnectedContext(ctx) // a cancelled one returns that itself
 	if err := workflow.Await(open, p.Ready); err != nil {
 		return err
 	}
@@ -147,7 +147,8 @@ func failedParts(ctx workflow.Context, parts []gatewayPart) (behind []activities
 	return behind, err
 }
 
-// gatewayGone says of an activity's error that nobody was there to run it.
+// gatewayGone reports whether an activity's error means that no gateway was there to run
+// it.
 func gatewayGone(err error) bool {
 	var t *temporal.TimeoutError
 	return errors.Is(err, errLeft) || errors.As(err, &t) && (t.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START || t.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT)

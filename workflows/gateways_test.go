@@ -26,7 +26,7 @@ func TestAGatewayThatJoinsIsToldWhatServes(t *testing.T) {
 		w.change(func() { w.gateways = []activities.Member{g1, g2} })
 		r.SignalWorkflow(SignalFleetChanged, both)
 	}, func(r *rig) {
-		assert.Len(t, w.installed, 2, "the new one is told, and nobody else")
+		assert.Len(t, w.installed, 2, "installed on the new one only")
 		assert.Equal(t, 1, w.installed[1].Generation)
 		assert.Equal(t, Serving, r.status().Phase)
 		for name, rate := range map[string]float64{"g1": 12, "g2": 8} {
@@ -64,10 +64,10 @@ func TestAChangeWithoutAGatewayIsTriedWhenOneJoins(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForAGatewayThatWasReplaced holds that what a process was told to install
-// when it was killed does not hold up the one that has its name now.
+// TestNobodyWaitsForAGatewayThatWasReplaced holds that an installation on a process that
+// was killed meanwhile does not hold up the one that has its name now.
 func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
-	for name, from := range map[string]int{"while a change moves traffic": 0, "while it is told what serves": 1} {
+	for name, from := range map[string]int{"while a change moves traffic": 0, "while it installs what serves": 1} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(4)
 			instance := func(n string) activities.Member {
@@ -87,9 +87,9 @@ func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
 				case killed.Queue():
 					once.Do(func() { becomes(r, next) })
 					select {
-					case <-told: // a process that was killed says nothing: not even that it has heard of a cancellation
+					case <-told: // a killed process answers nothing, a cancellation neither
 					case <-time.After(time.Minute):
-						t.Error("the other is not told as long as the one that was killed has not answered")
+						t.Error("the other gets nothing as long as the one that was killed has not answered")
 					}
 				case next.Queue():
 					close(told)
@@ -108,9 +108,9 @@ func TestNobodyWaitsForAGatewayThatWasReplaced(t *testing.T) {
 	}
 }
 
-// TestGatewaysAreToldWhileAnotherPlanIsSearched: what was refused before is tried again when a
-// gateway joins, and the search may take long; what serves is there to be told at once.
-func TestGatewaysAreToldWhileAnotherPlanIsSearched(t *testing.T) {
+// TestGatewaysInstallWhileAnotherPlanIsSearched: what was refused before is tried again
+// when a gateway joins, and the search may take long; what serves is installed at once.
+func TestGatewaysInstallWhileAnotherPlanIsSearched(t *testing.T) {
 	w := newWorld(4)
 	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
 	r := newRig(t, w)
@@ -126,7 +126,7 @@ func TestGatewaysAreToldWhileAnotherPlanIsSearched(t *testing.T) {
 			r.SignalWorkflow(SignalFleetChanged, FleetChange{Members: true, Gateways: w.gateways, New: []activities.Member{g2}})
 			r.at(20*time.Second, func() {
 				assert.Equal(t, Planning, r.status().Phase)
-				require.Len(t, w.installed, 2, "it is told meanwhile")
+				require.Len(t, w.installed, 2, "it is installed meanwhile")
 				assert.Equal(t, 1, w.installed[1].Generation)
 			})
 		},
@@ -146,9 +146,9 @@ func TestGatewaysAreToldWhileAnotherPlanIsSearched(t *testing.T) {
 	r.run(Settings{RetryAfter: time.Hour})
 }
 
-// TestAGatewayIsToldOfAServiceThatLacksExecutors: it waits for none that are known to be away, and
-// is ready for what else serves.
-func TestAGatewayIsToldOfAServiceThatLacksExecutors(t *testing.T) {
+// TestAGatewayInstallsAServiceThatLacksExecutors: it waits for none that are known to be
+// away, and is ready for what else serves.
+func TestAGatewayInstallsAServiceThatLacksExecutors(t *testing.T) {
 	g1, g2 := gatewayMember("g1"), gatewayMember("g2")
 	for name, lose := range map[string]func(*world, *rig){
 		"its host is lost": func(w *world, r *rig) {

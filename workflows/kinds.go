@@ -82,7 +82,7 @@ func (pipelineKind) measured(ctx workflow.Context, s *service, m autoscale.Measu
 	s.Detectors.Promise.Observe(m, s.Serving.Spec.Pipeline, s.Serving.Plan.Pipeline)
 	switch changed := s.paceMeasured(ctx, m); {
 	case s.Settings.Fixed:
-		s.Detectors.Rate.ObserveLoad(m) // to be told
+		s.Detectors.Rate.ObserveLoad(m) // to be reported
 	case !changed && !s.transfersMeasured(m) && !s.arrivalsMeasured() && !s.fanoutMeasured(ctx, m):
 		s.rateMeasured(ctx, m)
 	}

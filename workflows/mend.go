@@ -12,19 +12,19 @@ import (
 )
 
 // What people do to workflows in Temporal's UI. A service whose workflow is cancelled is
-// deleted. One that was terminated is started again by a control role with what it knew
-// (control.Keeper), and then looks what runs still, as does one that was reset. Executors that
-// were ended are missed by gateways, which say so; see Missing.
+// deleted. One that was terminated is started again by a control role with its last state
+// (control.Keeper), and then checks what still runs, as does one that was reset. Executors
+// that were ended are reported by gateways; see Missing.
 
 // Why a service looks what runs.
 const (
-	anew       = "the fleet's workflow began anew"
+	anew       = "the fleet's workflow was started again"
 	reset      = "its workflow was reset"
 	Terminated = "its workflow was terminated"
 )
 
-// patchMend marks services that look what people have ended; older ones wait for what else
-// tells of it.
+// patchMend marks services that check what people have ended; older ones wait for other
+// events.
 const patchMend = "ended by people"
 
 func mends(ctx workflow.Context) bool {
@@ -39,8 +39,8 @@ func (s *service) endWith(ctx, asked workflow.Context) {
 	})
 }
 
-// wasReset notes that somebody has reset the workflow. Gateways may serve later generations of
-// this life than it knows of.
+// wasReset notes that somebody has reset the workflow. Gateways may serve later generations
+// of this life than its state has.
 func (s *service) wasReset(ctx workflow.Context) {
 	if Reset(ctx, &s.run) {
 		s.Astray, s.Renewed = reset, true
@@ -83,7 +83,7 @@ func (s *service) missing(ctx workflow.Context, m Missing) {
 		var over map[string]string
 		summary := fmt.Sprintf("look at %d executors that gateway %s waits for", len(ids), m.Gateway)
 		if err := workflow.ExecuteActivity(fleetOptions(ctx, summary), fleet.Examine, ids).Get(ctx, &over); err != nil {
-			workflow.GetLogger(ctx).Warn("nobody knows whether executors come again", "error", err)
+			workflow.GetLogger(ctx).Warn("whether executors return is unknown", "error", err)
 			return
 		}
 		for _, id := range workflow.DeterministicKeys(over) {
@@ -106,8 +106,8 @@ func (s *service) absent() (names []string) {
 	return slices.Compact(names)
 }
 
-// hearAgain tells an executor that what ran on its host is gone. One that has ended does not
-// hear it.
+// hearAgain notes an executor as ended when told, a signal to its workflow, cannot be
+// delivered.
 func (s *service) hearAgain(ctx workflow.Context, r Running, told workflow.Future) {
 	if !mends(ctx) {
 		return
@@ -119,8 +119,8 @@ func (s *service) hearAgain(ctx workflow.Context, r Running, told workflow.Futur
 	})
 }
 
-// takeStock looks what runs, when the service may not know it, and goes on from there: with
-// what is there of what it has reserved. What else runs of it is ended.
+// takeStock finds out what runs when the service's state may be wrong, and goes on from
+// there: with what runs of what it has reserved. What else runs of it is ended.
 func (s *service) takeStock(ctx workflow.Context) {
 	cause, id := s.Astray, ServiceID(s.Kind, s.Name)
 	s.Astray = ""
@@ -169,7 +169,7 @@ func (s *service) takeStock(ctx workflow.Context) {
 }
 
 // interrupted reports that somebody has ended the workflow of a change, or of a measurement for
-// it; empty where it has ended by itself, which it then says (activities.Failed).
+// it; empty where it has failed by itself, with an error of its own (activities.Failed).
 func interrupted(err error) string {
 	switch {
 	case errors.As(err, new(*temporal.TerminatedError)):

@@ -38,7 +38,7 @@ type ApplyRequest struct {
 	Beside []scheduler.Spec // that are applied together with it, as scheduler.Beside names them
 	Expect int              // generation that must be the current one; 0 for any, ExpectNone for none
 	Reason string           // for the history; empty means "applied"
-	By     string           `json:",omitempty"` // who asks, as they say themselves: USER@HOST
+	By     string           `json:",omitempty"` // the caller, by its own account: USER@HOST
 
 	// Plan is carried out as it is, where it is set, and not made again until something
 	// changes.
@@ -82,7 +82,7 @@ type Attribute struct {
 	Type enumspb.IndexedValueType
 }
 
-// The search attributes. A namespace must know them before a service with
+// The search attributes. A namespace must have them before a service with
 // Settings.SearchAttributes starts; see Attributes.
 const (
 	AttributeService     = "HarpagonService"
@@ -110,8 +110,8 @@ func searchAttributes(service string, generation int, phase Phase, cost float64)
 	}
 }
 
-// fleetOptions are the options of activities that ask or tell the fleet's workflow, which takes
-// milliseconds: what was lost with the control that ran it is soon asked again.
+// fleetOptions are the options of activities that call the fleet's workflow, which takes
+// milliseconds: a call lost with the control role that made it is soon repeated.
 func fleetOptions(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithStartToCloseTimeout(shortOptions(ctx, summary), 20*time.Second)
 }
@@ -131,8 +131,8 @@ const (
 	// is taken.
 	planTimeout = 10 * time.Minute
 
-	// planSilence is how long the search may say nothing before somebody else makes
-	// it: it uses the whole processor, and what tells of it may have to wait.
+	// planSilence is how long a search may go without heartbeats before another worker
+	// makes it: it uses the whole processor, so that heartbeats may have to wait.
 	planSilence = 30 * time.Second
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/autoscale"
 )
 
-// takes lets the gateway tell for a minute what batches of one request of a
-// module take, at the rate that was planned for.
+// takes lets the gateway report durations of batches of one request of a module for a
+// minute, at the planned rate.
 func takes(module string, d time.Duration) func(*rig) {
 	return func(r *rig) {
 		now := r.Now()
@@ -53,7 +53,7 @@ func TestSlowExecutorsVoidThePromiseAndArePlannedAround(t *testing.T) {
 		next.Pipeline.Modules[0].Batches = []int{1, 2}
 		r.update(UpdateApply, ApplyRequest{Spec: next})
 	}, func(r *rig) {
-		assert.Empty(t, r.status().Healed, "another module is measured anew")
+		assert.Empty(t, r.status().Healed, "another module is measured again")
 	})
 }
 
@@ -133,7 +133,7 @@ func TestVoidPromisesThatNobodyPlansAround(t *testing.T) {
 					s := r.status()
 					assert.Empty(t, s.Void)
 					if c.asked > 1 {
-						assert.Equal(t, c.asked, s.Requested.Generation, "asked for once")
+						assert.Equal(t, c.asked, s.Requested.Generation, "requested once")
 						r.update(UpdateRescale, RescaleRequest{Rate: 21})
 					}
 				},
@@ -149,8 +149,8 @@ func TestVoidPromisesThatNobodyPlansAround(t *testing.T) {
 	}
 }
 
-// come lets the gateway tell for a minute how unevenly requests come, and that a part of
-// them is late.
+// come lets the gateway report for a minute requests with this variation, a part of them
+// late.
 func come(rate, variation float64, late int64) func(*rig) {
 	return func(r *rig) {
 		now := r.Now()
@@ -178,7 +178,7 @@ func TestArrivalsOtherThanDeclaredAreToldAndPlannedFor(t *testing.T) {
 		assert.Contains(t, s.Cause, "planned for poisson")
 		assert.Equal(t, "poisson", w.installed[1].Pipeline.Arrivals)
 		assert.NotContains(t, s.Promise(), "requests come", "the new plan counts on it")
-		assert.Contains(t, s.Promise(), "promise not kept for ", "what the gateway tells does not get better")
+		assert.Contains(t, s.Promise(), "promise not kept for ", "the gateway's reports do not get better")
 		come(20, 1.1, 20)(r)
 	}, func(r *rig) {
 		s := r.status()
@@ -189,7 +189,7 @@ func TestArrivalsOtherThanDeclaredAreToldAndPlannedFor(t *testing.T) {
 	})
 }
 
-// A fixed plan follows nothing, and tells all the same.
+// A fixed plan follows no drift, but reports it.
 func TestFixedPlansTellWhatIsOtherThanDeclared(t *testing.T) {
 	w := newWorld(4)
 	script(t, w, Settings{Fixed: true}, apply(20), come(30, 1.1, 30), come(30, 1.1, 30), come(30, 1.1, 30), func(r *rig) {
@@ -201,8 +201,8 @@ func TestFixedPlansTellWhatIsOtherThanDeclared(t *testing.T) {
 	})
 }
 
-// misses lets the gateway tell for half a minute that every request is late, and how many come to
-// module vehicle for each.
+// misses lets the gateway report for half a minute that every request is late, and how many
+// items reach module vehicle for each.
 func misses(fanout float64) func(*rig) {
 	return func(r *rig) {
 		now := r.Now()
@@ -214,8 +214,8 @@ func misses(fanout float64) func(*rig) {
 	}
 }
 
-// TestAPromiseThatIsNotKept is told with its reason, and planned around where what was measured
-// makes another plan; else the reason stays, and nothing changes.
+// TestAPromiseThatIsNotKept is reported with its reason, and planned again where
+// measurements lead to another plan; else the reason stays, and nothing changes.
 func TestAPromiseThatIsNotKept(t *testing.T) {
 	w := newWorld(8)
 	spec := traffic(20)
@@ -233,6 +233,6 @@ func TestAPromiseThatIsNotKept(t *testing.T) {
 		require.Equal(t, 2, s.Serving)
 		assert.Contains(t, s.Cause, "vehicle is sent 3 requests for each that it follows, declared 2")
 		assert.InDelta(t, 3, w.installed[1].Pipeline.Module("vehicle").Fanout, 0.01)
-		assert.Nil(t, s.Broken, "the new plan begins anew")
+		assert.Nil(t, s.Broken, "the new plan starts afresh")
 	})
 }

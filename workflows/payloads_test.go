@@ -23,12 +23,13 @@ import (
 	"github.com/harpagon/harpagon/workflows"
 )
 
-var recordPayloads = flag.String("record-payloads", "", "write what this edition says to a file, such as testdata/payloads/2026-11-27.json")
+var recordPayloads = flag.String("record-payloads", "", "write the payloads of this edition to a file, such as testdata/payloads/2026-11-27.json")
 
-// TestPayloadsOfTheEditionBefore reads what earlier editions say through Temporal and between
-// gateways and dispatchers, every field of it, and says it again: all that was said is still
-// there, under its name and with its value. So old and new processes understand each other,
-// and what is stored is read. Before a release what it adds is recorded:
+// TestPayloadsOfTheEditionBefore decodes every field of the payloads that earlier editions
+// send through Temporal and between gateways and dispatchers, and encodes them again: each
+// field is still there, under its name and with its value. So old and new processes
+// understand each other, and what is stored is read. Before a release its new payloads are
+// recorded:
 //
 //	go test ./workflows -run TestPayloadsOfTheEditionBefore -record-payloads testdata/payloads/DATE.json
 func TestPayloadsOfTheEditionBefore(t *testing.T) {
@@ -46,7 +47,7 @@ func TestPayloadsOfTheEditionBefore(t *testing.T) {
 		require.NoError(t, json.Unmarshal(content, &before))
 		for name, said := range before {
 			of := types[name]
-			if !assert.NotNil(t, of, "%s: nobody knows %s any more", file, name) {
+			if !assert.NotNil(t, of, "%s: there is no %s any more", file, name) {
 				continue
 			}
 			value := reflect.New(of)
@@ -65,12 +66,12 @@ func TestPayloadsOfTheEditionBefore(t *testing.T) {
 	}
 }
 
-// forgotten are fields that nobody asks for any more: what a cluster had learned of a load that
-// jumps, and that it was scaled before such a jump. An edition that has them goes on from zero
-// values as from a load that it has not seen.
+// forgotten are fields that no code uses any more: what a cluster had learned of a load
+// that jumps, and that it was scaled before such a jump. An edition that has them goes on
+// from zero values as from a load that it has not seen.
 func forgotten() []string { return []string{".Cluster.Wave.", ".Scale.Early "} }
 
-// payloads are the types of all that is said, by what says it.
+// payloads are the types of all payloads by their use.
 func payloads() map[string]reflect.Type {
 	all := registry{all: map[string]reflect.Type{}}
 	workflows.Register(all)
@@ -121,7 +122,7 @@ func (r registry) note(name string, f reflect.Type, first int) {
 	}
 }
 
-// missing are the values of what was said that are not in what is said now.
+// missing are the values of before that are not in now.
 func missing(at string, before, now any) (lost []string) {
 	switch before := before.(type) {
 	case map[string]any:
@@ -167,8 +168,8 @@ func record(t *testing.T, types map[string]reflect.Type, file string) {
 	require.NoError(t, os.WriteFile(file, append(text, '\n'), 0o644))
 }
 
-// fill sets all that JSON can say. within are the types around the value, which are not begun
-// again.
+// fill sets all that JSON encodes. within are the types around the value, which are not
+// begun again.
 func fill(v reflect.Value, within map[reflect.Type]bool) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -243,7 +243,7 @@ func TestMisfitLeavesTheOldPlan(t *testing.T) {
 		assert.Equal(t, 2, s.Failure.Generation)
 		assert.NotEmpty(t, s.Failure.Reason)
 		assert.Contains(t, s.Describe(), "could not be carried out")
-		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status tells of what serves")
+		assert.Equal(t, []int{1, 1}, []int{s.Generation, s.Serving}, "the status is of what serves")
 		assert.Equal(t, 20.0, s.Rate)
 		assert.Equal(t, "applied", s.Cause)
 		assert.Equal(t, &PendingChange{Generation: 2, Rate: 5000, Cause: "rescaled from 20/s to 5000/s"}, s.Requested)
@@ -576,7 +576,7 @@ func TestABurstThatCannotBeServedIsForgotten(t *testing.T) {
 	})
 }
 
-// Requests that are split into more items than declared are told and planned for.
+// Requests that are split into more items than declared are reported and planned for.
 func TestAFanoutThatDriftsReschedules(t *testing.T) {
 	w := newWorld(4)
 	spec := traffic(20)

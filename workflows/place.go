@@ -110,7 +110,8 @@ func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.Mod
 	return c.placed(ctx, placed)
 }
 
-// request asks for a placement, of a cluster or of anything else, on devices still to be said.
+// request makes the request of a placement, of a cluster or of anything else; its devices
+// are filled in later.
 func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.Request, *placement.ClusterRequest) {
 	if cluster := c.deployment.Cluster; cluster != nil {
 		return nil, &placement.ClusterRequest{Cluster: *cluster, Engines: engines, Actual: slotsOf(c.Running)}
@@ -121,15 +122,15 @@ func (c *change) request(engines map[string]placement.ModuleEngine) (*placement.
 	}, nil
 }
 
-// placed takes what is reserved over, and has it said what to start, keep and stop.
+// placed takes over the reserved slots and computes what to start, keep and stop.
 func (c *change) placed(ctx workflow.Context, p placement.Placement) error {
 	var planning activities.Planning
 	c.next.Slots, c.deployment.Slots = p.Slots, p.Slots
 	in := activities.ReconcileInput{Desired: p.Slots, Actual: slotsOf(c.Running)}
-	return workflow.ExecuteActivity(shortOptions(ctx, "say what to start, keep and stop"), planning.Reconcile, in).Get(ctx, &c.changes)
+	return workflow.ExecuteActivity(shortOptions(ctx, "compare what runs with the placement"), planning.Reconcile, in).Get(ctx, &c.changes)
 }
 
-// hostRequest is what a service asks for: to carry out a spec on the fleet as it was seen.
+// hostRequest requests the hosts that a spec lacks on the fleet as it was seen.
 type hostRequest struct {
 	ID       string   // of the service's workflow
 	Own      []string // IDs under which it holds devices
@@ -154,8 +155,8 @@ func (c *hostRequest) Offers() (some []scheduler.Offer) {
 	return some
 }
 
-// Ask asks for the hosts that a change failed for lack of, and says so in its error. Where
-// none would help, what was asked for before is taken back.
+// Ask requests the hosts whose lack failed a change, and adds that to its error. Where none
+// would help, an earlier request is withdrawn.
 func (c *hostRequest) Ask(ctx workflow.Context, err error) error {
 	kind := activities.ReasonType(err)
 	if c.Apart || kind != activities.TypeInfeasible && kind != activities.TypeMisfit {
@@ -235,22 +236,22 @@ func runsShort(p scheduler.Plan) bool {
 	return false
 }
 
-// askForHosts asks for hosts on behalf of a service, for want of which something failed, and
-// returns why, with that, as an error of type TypeAwaits. Without wants it takes back what
-// was asked for before.
+// askForHosts requests hosts on behalf of a service, whose lack caused why, and returns why
+// with that added as an error of type TypeAwaits. Without wants it withdraws an earlier
+// request.
 func askForHosts(ctx workflow.Context, r activities.WantRequest, why error) error {
 	var all []string
 	for _, w := range r.Wants {
 		all = append(all, quantity.Count(w.Hosts, "host")+" of "+w.Hardware)
 	}
 	text := strings.Join(all, " and ")
-	summary := "ask for " + text
+	summary := "request " + text
 	if text == "" {
-		summary = "ask for no hosts any more"
+		summary = "withdraw the request for hosts"
 	}
 	var fleet *activities.Fleet
 	if err := workflow.ExecuteActivity(fleetOptions(ctx, summary), fleet.Want, r).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("the fleet was not asked for hosts", "error", err)
+		workflow.GetLogger(ctx).Warn("no hosts were requested of the fleet", "error", err)
 		return why
 	}
 	if text == "" {

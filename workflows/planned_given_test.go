@@ -45,6 +45,6 @@ func TestGivenPlanIsCarriedOut(t *testing.T) {
 	}, func(r *rig) {
 		s := r.status()
 		require.Equal(t, 2, s.Serving)
-		assert.Less(t, len(s.Executors), int(machines), "another change is planned anew")
+		assert.Less(t, len(s.Executors), int(machines), "another change is planned again")
 	})
 }

@@ -77,8 +77,8 @@ func planJSON(t *testing.T, p scheduler.Plan) string {
 	return string(text)
 }
 
-// checkApplied applies the services of a document and compares what serves with
-// what Solve says of all of them, as plan prints it.
+// checkApplied applies the services of a document and compares what serves with the result
+// of Solve for all of them, which plan prints.
 func checkApplied(t *testing.T, doc pipelines.Document, policy, model string) {
 	specs := scheduler.Specs(&doc)
 	printed := scheduler.Solve(specs, scheduler.Fleet{}, scheduler.Limits{})

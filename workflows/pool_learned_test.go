@@ -23,7 +23,7 @@ func unknown(budget float64, learned bool) scheduler.Spec {
 	return s
 }
 
-// taken lets the gateway tell, for as long, what queries have taken.
+// taken lets the gateway report durations of queries until end.
 func taken(r *rig, end time.Duration, runs ...autoscale.BatchDuration) {
 	for at := 5 * time.Second; at < end; at += 5 * time.Second {
 		r.at(at, func() {

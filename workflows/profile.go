@@ -177,7 +177,7 @@ func holdWhileMeasuring(ctx workflow.Context, service string, view activities.Fl
 	}
 }
 
-// ask asks for a host of each kind that a module without any could be measured on.
+// ask requests a host of each kind that a module without any could be measured on.
 func ask(ctx workflow.Context, in ProfileRequest, todo []pipelines.Module, view activities.FleetView, err error) error {
 	r := activities.WantRequest{Service: in.Service, Version: view.Version}
 	there := view.Devices()

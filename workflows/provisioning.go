@@ -15,7 +15,7 @@ const (
 	// attemptTimeout bounds one attempt to create or delete a plan's functions.
 	attemptTimeout = 5 * time.Minute
 
-	// silence is how long an attempt may say nothing.
+	// silence is how long an attempt may go without heartbeats.
 	silence = 15 * time.Second
 )
 

@@ -89,7 +89,7 @@ type recorder struct {
 	gateway *roles.Gateway
 }
 
-// rejoin joins the gateway again, so that it is told again what serves.
+// rejoin joins the gateway again, so that what serves is installed there again.
 func (r recorder) rejoin(ctx context.Context) {
 	_, err := r.Enter(ctx, r.gateway.Member)
 	require.NoError(r, err)

@@ -33,7 +33,7 @@ type RescheduleRequest struct {
 	Transfer    time.Duration   `json:",omitempty"`      // to count on for the way to an executor and back
 	Given       *scheduler.Plan `json:",omitempty"`      // to carry out; nil to look for the best
 	ShortSearch bool            `json:"Hurry,omitempty"` // what serves does not suit its queries: the best plan that is found soon
-	Owner       string          `json:",omitempty"`      // ID of the workflow that executors tell of their end; empty: the spec's
+	Owner       string          `json:",omitempty"`      // ID of the workflow that executors notify of their end; empty: the spec's
 	Apart       bool            `json:",omitempty"`      // on devices that nothing else uses
 	Replaces    string          `json:",omitempty"`      // ID under which a trial holds devices that this change may use
 }
@@ -78,10 +78,10 @@ type change struct {
 	started    []Running
 	warning    string
 	behind     []activities.Member
-	wants      []activities.Want // hosts that are asked for beside what there is
+	wants      []activities.Want // hosts that are requested beside what there is
 
 	told     workflow.ReceiveChannel // of the gateways that there are since some have come or gone
-	gateways []activities.Member     // the latest that was told; nil before
+	gateways []activities.Member     // the latest that were received; nil before
 }
 
 // Reschedule leads a service from the plan that serves to the best plan for the
@@ -147,7 +147,7 @@ func (c *change) choosePlan(ctx workflow.Context) error {
 	return nil
 }
 
-// asks is the change as one that may need hosts.
+// asks is the hostRequest of the change.
 func (c *change) asks() *hostRequest {
 	return &hostRequest{
 		ID: c.id, Own: c.own(), Spec: c.Spec, View: c.view, Given: c.Given, Transfer: c.Transfer,
@@ -187,7 +187,7 @@ func (c *change) carryOut(ctx workflow.Context) error {
 	patience := cmp.Or(c.Settings.PrepareTimeout, DefaultPrepareTimeout)
 	summary := fmt.Sprintf("wait until %d executors are ready", len(c.next.Slots))
 	if f := c.deployment.Function; f != nil {
-		patience, summary = providerTimeout, fmt.Sprintf("ask provider %s for %d functions", f.Provider.Name, len(f.Plan.Groups))
+		patience, summary = providerTimeout, fmt.Sprintf("check %d functions at provider %s", len(f.Plan.Groups), f.Provider.Name)
 	}
 	var gateway *activities.GatewayActivities
 	all := c.queues(ctx)
@@ -212,15 +212,15 @@ func (c *change) queues(ctx workflow.Context) []gatewayQueue {
 	})
 }
 
-// hear takes what the service has told of gateways.
+// hear takes what the service has sent of gateways.
 func (c *change) hear() {
 	for now := []activities.Member(nil); c.told.ReceiveAsync(&now); now = nil {
 		c.gateways = append([]activities.Member{}, now...)
 	}
 }
 
-// ready waits until the gateways have all executors. One that ends before says why
-// there will be no use in waiting.
+// ready waits until the gateways have all executors. An executor that ends before fails the
+// wait with its reason.
 func (c *change) ready(ctx workflow.Context, prepared []gatewayPart) error {
 	for slices.ContainsFunc(prepared, func(p gatewayPart) bool { return !p.Ready() }) {
 		s := workflow.NewSelector(ctx)
@@ -245,7 +245,7 @@ func (c *change) ready(ctx workflow.Context, prepared []gatewayPart) error {
 	return awaitParts(ctx, prepared)
 }
 
-// reportPhase tells the service how far the change is.
+// reportPhase reports the phase of the change to the service.
 func (c *change) reportPhase(ctx workflow.Context, phase Phase) {
 	if parent := workflow.GetInfo(ctx).ParentWorkflowExecution; parent != nil {
 		workflow.SignalExternalWorkflow(ctx, parent.ID, "", SignalProgress, phase)
@@ -256,8 +256,8 @@ func (c *change) reportPhase(ctx workflow.Context, phase Phase) {
 // version on no more than fit into one message; older ones wait for each before the next.
 const patchTogether = "executors together"
 
-// What is asked of the server in one message: startTogether workflows at most, which are
-// given startBytes at most beside the first. The server takes 4 MiB.
+// Bounds of one message to the server: startTogether workflows at most, with inputs of
+// startBytes at most beside the first. The server takes 4 MiB.
 const (
 	startTogether = 50
 	startBytes    = 1 << 20

@@ -50,13 +50,13 @@ type world struct {
 
 	provisioners []activities.Member
 
-	stocks int    // how often a service looked what runs of it, which is what it knows
+	stocks int    // how often a service took stock; it then finds what it has
 	over   string // why it is over with executors that are looked at; empty where it is not
 
 	loadErr   error  // of executors, which end with it at once
 	engine    string // of every module; empty means emulated
 	kept      []activities.KeepInput
-	managed   []activities.ManageInput // what providers were told, in order
+	managed   []activities.ManageInput // requests to providers, in order
 	manageErr error
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slower asks for a looser objective.
+// slower applies a looser objective.
 func slower(by time.Duration) func(*rig) {
 	return func(r *rig) {
 		next := traffic(20)
@@ -41,7 +41,7 @@ func TestRollback(t *testing.T) {
 		assert.Equal(t, 3, s.Serving)
 		assert.Equal(t, "rolled back to generation 1", s.Cause)
 		assert.Equal(t, "ada@desk", s.Decisions[2].By)
-		assert.Empty(t, s.Decisions[1].By, "nobody said who they are")
+		assert.Empty(t, s.Decisions[1].By, "the caller gave no name")
 		assert.Equal(t, traffic(20).SLO(), w.installed[2].Pipeline.SLO)
 		assert.Equal(t, []int{1, 2, 3}, generations(s))
 		assert.True(t, s.Declared[2].Current)

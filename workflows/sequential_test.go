@@ -9,8 +9,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 )
 
-// What callers do not ask for: a status long after the last change, a host that is lost
-// with all executors that run, and a gateway that sees what is tried do badly.
+// What no caller requests: a status long after the last change, a host that is lost with
+// all executors that run, and a gateway that sees what is tried do badly.
 const (
 	opSettled = "settled"
 	opLost    = "lost"
@@ -20,7 +20,7 @@ const (
 // tooMuch is a rate, in requests per second, that the devices of the test cannot carry.
 const tooMuch = 1e6
 
-// operation is what a caller asks for.
+// operation is a request of a caller.
 type operation struct {
 	name string
 	wish
@@ -28,7 +28,7 @@ type operation struct {
 	to     int
 }
 
-// wish is what a declaration asks for.
+// wish is the content of a declaration.
 type wish struct {
 	rate   float64
 	canary bool // a change to it is tried first
@@ -63,7 +63,7 @@ const (
 	elsewhere = "is at generation"
 )
 
-// answer is what a caller is told.
+// answer is the reply to a caller.
 type answer struct {
 	refused    string // empty: it was not
 	generation int
@@ -83,14 +83,13 @@ type declared struct {
 	current    bool
 }
 
-// sequential is one service to which one thing happens at a time: an operation, or a
-// step of carrying out what was asked for. Which steps lie between two operations is
-// not known.
+// sequential is one service to which one thing happens at a time: an operation, or a step
+// of carrying out a request. Which steps lie between two operations is unknown.
 type sequential struct {
 	absent     bool
 	generation int
 	asked      wish
-	untried    bool // what is asked for has not been tried yet
+	untried    bool // the requested change has not been tried yet
 	pending    bool // still to be begun
 	under      int  // generation that is being carried out
 	underWish  wish
@@ -100,7 +99,7 @@ type sequential struct {
 	serving    int
 	served     wish
 	carries    int  // the generation of the declaration that serves
-	stop       Stop // asked for, and not begun
+	stop       Stop // requested, and not begun
 	stopping   Stop // which is not taken back any more
 	drained    bool
 	lost       bool // a host may have been under what runs
@@ -204,7 +203,7 @@ func (s sequential) fails() []sequential {
 	return []sequential{s}
 }
 
-// takenBack has what serves asked for again, unless something else is.
+// takenBack makes what serves the requested declaration again, unless there is a newer one.
 func (s sequential) takenBack() []sequential {
 	tried := s.declared.By(s.under)
 	s.declared = slices.DeleteFunc(slices.Clone(s.declared), func(d Declaration) bool { return d.Generation == tried && !d.Served })
@@ -286,8 +285,8 @@ func (s sequential) end(stop Stop, a answer) []sequential {
 	return []sequential{s}
 }
 
-// change asks for something. What is in force already, or is being carried out, and is not
-// gone back to, is not changed.
+// change requests a change. One that is in force already, or under way, and is no rollback,
+// changes nothing.
 func (s sequential) change(to wish, same, untried bool, a answer) []sequential {
 	inForce := same && to == s.asked && s.stop == "" && (s.serving != 0 && s.stopping == "" || s.pending || s.under != 0)
 	if a.unchanged && inForce && a.generation == s.generation {

@@ -20,14 +20,14 @@ type service struct {
 	changing bool   // the latest spec is being carried out
 	ended    bool   // nothing runs any more: the workflow may end
 	under    string // ID of the reschedule under way
-	several  bool   // it knows of several gateways
+	several  bool   // it supports several gateways
 	older    bool   // it does not, and there are some by now: a new run will
 	run      string // see Reset
 	examines bool   // executors that gateways miss are looked at
 }
 
 // Service owns one service until it is deleted. Handlers only change the state;
-// this loop carries out what the state asks for, one thing at a time.
+// this loop carries out what the state demands, one thing at a time.
 func Service(ctx workflow.Context, state State) error {
 	s := &service{State: state}
 	s.init()
@@ -89,7 +89,7 @@ func (s *service) init() {
 // again.
 func (s *service) awaitWork(ctx workflow.Context) error {
 	ready := func() bool {
-		s.wasReset(ctx) // which nothing else tells
+		s.wasReset(ctx) // no event reports that
 		return s.hasWork() || s.historyFull(ctx)
 	}
 	if s.RetryAt.IsZero() {
@@ -135,8 +135,8 @@ func (s *service) replan(cause string) {
 	s.Generation++
 }
 
-// again has what runs planned again, under a generation of its own: what serves, where what is
-// asked for has been refused, or else what is asked for.
+// again has a new plan made, under a generation of its own: for what serves, where the
+// requested declaration has been refused, or else for that.
 func (s *service) again(ctx workflow.Context, cause string) {
 	if !s.refused(ctx) {
 		s.replan(cause)
@@ -150,7 +150,7 @@ func (s *service) again(ctx workflow.Context, cause string) {
 // patchMendFirst marks services that mend what serves before they try again what was refused.
 const patchMendFirst = "what serves is mended first"
 
-// refused reports that another declaration than the one that serves is asked for, and could not
+// refused reports that the requested declaration is not the one that serves and could not
 // be carried out. It leaves no trace in what serves.
 func (s *service) refused(ctx workflow.Context) bool {
 	return s.Failure != nil && s.Serving != nil && s.Failure.Generation == s.Generation && !s.changing &&
@@ -227,8 +227,8 @@ func (s *service) hasLost() bool {
 
 // How long a service waits for further losses after the first. When a host or a whole
 // system comes back after a while, its executors are reported one by one, and a plan that
-// counts on one that is about to be reported would wait for it in vain. Of hosts that are
-// lost the fleet tells at once.
+// counts on one that is about to be reported would wait for it in vain. Lost hosts are
+// reported by the fleet at once.
 const (
 	gatherTime      = 2 * time.Second
 	gatherHostsTime = 100 * time.Millisecond

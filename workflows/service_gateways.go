@@ -13,8 +13,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
-// reinstall tells a gateway that has started again what serves. It waits for
-// the executors to come back, unless one turns out to be gone.
+// reinstall installs what serves on a gateway that has started again. It waits for the
+// executors to come back, unless one turns out to be gone.
 func (s *service) reinstall(ctx workflow.Context) {
 	s.Reinstall = false
 	if s.Serving == nil {
@@ -29,13 +29,13 @@ func (s *service) reinstall(ctx workflow.Context) {
 		s.Reinstall = true // after what is more urgent
 	default:
 		s.NotInstalled = true
-		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
+		s.again(ctx, "the gateway restarted and could not serve the plan: "+activities.Reason(err))
 	}
 }
 
 // install waits for the executors, where there are any and until there is something more
-// urgent, and moves traffic. A
-// function's provider is not asked first: it may be back for the first request.
+// urgent, and moves traffic. A function's provider is not probed first: it may be back for
+// the first request.
 func (s *service) install(ctx workflow.Context, all []gatewayQueue, serving Deployed, urgent func() bool) error {
 	var gateway *activities.GatewayActivities
 	d := serving.Deployment()
@@ -113,11 +113,11 @@ func (s *service) since(stop Stop) placement.Age {
 	return placement.Age{Life: s.Life, Generation: s.Generation + 1}
 }
 
-// patchLife marks services that know in which of their lives they are.
+// patchLife marks services that number their lives.
 const patchLife = "lives of services"
 
-// begin asks the fleet once for a number that is higher than that of any life before:
-// the version of a reservation of nothing.
+// begin fetches once from the fleet a number that is higher than that of any life before:
+// the version of an empty reservation.
 func (s *service) begin(ctx workflow.Context) error {
 	if s.Life > 0 || s.Serving != nil || workflow.GetVersion(ctx, patchLife, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
@@ -130,8 +130,7 @@ func (s *service) begin(ctx workflow.Context) error {
 	return err
 }
 
-// meetGateways asks once which gateways there are, and has the fleet tell of those
-// that come and go.
+// meetGateways fetches the present gateways once, and subscribes to those that come and go.
 func (s *service) meetGateways(ctx workflow.Context) {
 	s.several = severalGateways(ctx)
 	if !s.several || s.Met {
@@ -141,14 +140,14 @@ func (s *service) meetGateways(ctx workflow.Context) {
 	var view activities.FleetView
 	id := ServiceID(s.Kind, s.Name)
 	if err := workflow.ExecuteActivity(fleetOptions(ctx, "look which gateways there are"), fleet.Watch, id).Get(ctx, &view); err != nil {
-		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change asks again", "error", err)
+		workflow.GetLogger(ctx).Warn("the fleet does not answer; the next change tries again", "error", err)
 		return
 	}
 	s.Met, s.Gateways = true, view.Gateways()
 }
 
-// gatewaysChanged notes which gateways there are now. Those that have just joined are
-// told what serves; a change that found none is tried again.
+// gatewaysChanged notes which gateways there are now. What serves is installed on those
+// that have just joined; a change that found none is tried again.
 func (s *service) gatewaysChanged(ctx workflow.Context, c FleetChange) {
 	if !c.Members {
 		return
@@ -174,8 +173,7 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c FleetChange) {
 	}
 }
 
-// meet adds gateways to those that are to be told what serves, and forgets those that
-// have gone.
+// meet adds gateways to those that lack what serves, and drops those that have gone.
 func (s *service) meet(some ...activities.Member) {
 	s.New = append(s.New, some...)
 	s.New = slices.DeleteFunc(s.New, func(g activities.Member) bool { return !s.present(g) })
@@ -188,7 +186,7 @@ func (s *service) meet(some ...activities.Member) {
 // present reports whether a gateway is in the fleet still.
 func (s *service) present(g activities.Member) bool { return slices.Contains(s.Gateways, g) }
 
-// newcomers reports that gateways are to be told what serves.
+// newcomers reports that gateways lack what serves.
 func (s *service) newcomers() bool { return s.several && len(s.New) > 0 }
 
 // installed notes which gateways have what serves since a change.
@@ -197,9 +195,9 @@ func (s *service) installed(reply RescheduleReply) {
 	s.meet(reply.Behind...)
 }
 
-// installOnJoined tells gateways that have just joined what serves, or that nothing does yet.
-// Where others serve, one that misses executors is given the service all the same: it
-// says of itself that it is not ready.
+// installOnJoined installs what serves on gateways that have just joined, or announces the
+// service to them. Where others serve, one that misses executors gets the service all the
+// same: it then reports not to be ready.
 func (s *service) installOnJoined(ctx workflow.Context) {
 	some := s.New
 	s.New = nil
@@ -219,7 +217,7 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 		s.meet(some...) // after what is more urgent
 	case only:
 		s.NotInstalled = true
-		s.again(ctx, "the gateway started anew and could not serve the plan: "+activities.Reason(err))
+		s.again(ctx, "the gateway restarted and could not serve the plan: "+activities.Reason(err))
 	default:
 		if err := s.tellAnyhow(ctx, all); err != nil {
 			workflow.GetLogger(ctx).Warn("gateways that have joined do not serve", "error", err)
@@ -230,8 +228,8 @@ func (s *service) installOnJoined(ctx workflow.Context) {
 	}
 }
 
-// tell tells gateways what serves when its executors are there, or at once where some are known
-// to be away: a gateway is ready when it has been told of all services.
+// tell installs what serves on gateways when its executors are there, or at once where some
+// are known to be away: a gateway is ready when it has all services.
 func (s *service) tell(ctx workflow.Context, all []gatewayQueue, urgent func() bool) error {
 	if (len(s.Running) < len(s.Serving.Slots) || len(s.absent()) > 0) && meanwhile(ctx) {
 		return s.tellAnyhow(ctx, all)
@@ -239,24 +237,24 @@ func (s *service) tell(ctx workflow.Context, all []gatewayQueue, urgent func() b
 	return s.install(ctx, all, *s.Serving, urgent)
 }
 
-// tellAnyhow tells gateways what serves, whichever of its executors are there.
+// tellAnyhow installs what serves on gateways, whichever of its executors are there.
 func (s *service) tellAnyhow(ctx workflow.Context, all []gatewayQueue) error {
 	var gateway *activities.GatewayActivities
 	return awaitParts(ctx, beginParts(ctx, all, "install what serves, though executors are missing", InstallTimeout, gateway.Install, s.Serving.Deployment()))
 }
 
-// patchMeanwhile marks services that tell gateways what serves while another plan is searched,
-// and while executors are missing.
+// patchMeanwhile marks services that install what serves on gateways while another plan is
+// searched, and while executors are missing.
 const patchMeanwhile = "gateways are told meanwhile"
 
 func meanwhile(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchMeanwhile, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// tellMeanwhile tells gateways that join while another plan is searched what serves, or that
-// had joined before: a search takes as long as it takes, and may be one that has been refused
-// before. It ends when executors and traffic begin to move, or with the function that it returns,
-// which waits for an installation under way.
+// tellMeanwhile installs what serves on gateways that join while another plan is searched,
+// or had joined before: a search may take long, and may repeat one that failed. It ends
+// when executors and traffic begin to move, or with the function that it returns, which
+// waits for an installation under way.
 func (s *service) tellMeanwhile(ctx workflow.Context) (end func()) {
 	if s.Serving == nil || !meanwhile(ctx) {
 		return func() {}
@@ -283,22 +281,20 @@ func (s *service) tellMeanwhile(ctx workflow.Context) (end func()) {
 // announceTimeout bounds how long a gateway may take to note that a service exists.
 const announceTimeout = 10 * time.Second
 
-// announce tells gateways that the service exists and is not ready. Nobody waits for
-// it.
+// announce notifies gateways that the service exists and is not ready, without waiting for
+// them.
 func (s *service) announce(ctx workflow.Context, some []activities.Member) {
 	if !s.several {
 		return
 	}
 	var gateway *activities.GatewayActivities
-	beginParts(ctx, gatewayQueues(ctx, some, s.present), "say that "+s.Name+" exists and is not ready", announceTimeout, gateway.Announce, s.Name)
+	beginParts(ctx, gatewayQueues(ctx, some, s.present), "announce "+s.Name+", which is not ready", announceTimeout, gateway.Announce, s.Name)
 }
 
-// seenFor is how long what a gateway has said counts: one without requests says
-// nothing.
+// seenFor is how long a gateway's measures count: one without requests sends none.
 const seenFor = 15 * time.Second
 
-// together adds up what all gateways saw lately. One that does not say its name is
-// the only one.
+// together adds up what all gateways saw lately. One that sends no name is the only one.
 func (s *service) together(ctx workflow.Context, m autoscale.Measures) autoscale.Measures {
 	if m.Gateway == "" {
 		return m

@@ -94,8 +94,8 @@ func (s *service) replaced() string {
 		s.Serving.Generation, quantity.Money(s.Serving.Plan.CostPerHour()), s.Serving.Plan.Describe())
 }
 
-// unfit are the settings of modules that were measured which nobody could run. Of modules that leave their batch sizes
-// open only programs are told of: models may take fewer.
+// unfit are the settings of measured modules that cannot run. Of modules that leave their
+// batch sizes open only those of programs are listed: models may take fewer.
 func (s *service) unfit() string {
 	p := s.Serving.Spec.Pipeline
 	if p == nil {

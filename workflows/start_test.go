@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is asked of the server in one message is as much as fits into it; one that does not
-// even alone goes by itself.
+// One message to the server has as many workflows as fit; one that does not fit even alone
+// goes by itself.
 func TestAsMuchAsFitsIsStartedTogether(t *testing.T) {
 	itself := func(n int) int { return n }
 	for _, c := range []struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
-// State is everything a service workflow knows. It is the workflow's input, so
-// that it can continue as new.
+// State is the whole state of a service workflow. It is the workflow's input, so that it
+// can continue as new.
 type State struct {
 	Kind     scheduler.Kind
 	Name     string
@@ -31,10 +31,10 @@ type State struct {
 	Generation int              // grows with every accepted change of Spec
 	Life       int              `json:",omitempty"` // see placement.Deployment; 0 until it is known
 	Cause      string           // of the latest change
-	By         string           `json:",omitempty"` // who asked for it; empty where nobody did
+	By         string           `json:",omitempty"` // who requested it; empty where nobody did
 	Pending    bool             // Spec, or what it runs on, has changed and is not carried out
 	Mend       string           `json:",omitempty"` // why what serves is to be carried out again; empty where it is not
-	Try        bool             `json:",omitempty"` // Spec is tried first, where it says so
+	Try        bool             `json:",omitempty"` // Spec is tried first, where its update block requires it
 	Profile    bool             // modules may lack profiles
 	Again      bool             `json:",omitempty"` // measure what hosts keep, too
 
@@ -51,8 +51,8 @@ type State struct {
 	Trial    *Trial          `json:",omitempty"` // under way
 
 	Gateways []activities.Member `json:",omitempty"` // that are present, as far as is known
-	New      []activities.Member `json:",omitempty"` // those that are still to be told what serves
-	Met      bool                `json:",omitempty"` // the gateways were asked for
+	New      []activities.Member `json:",omitempty"` // those that still lack what serves
+	Met      bool                `json:",omitempty"` // the gateways were fetched
 	Seen     map[string]Seen     `json:",omitempty"` // the latest measures, by gateway
 
 	Ended     map[string]string // executor workflows that ended, and why
@@ -62,8 +62,8 @@ type State struct {
 	Joined    bool              // a host has come since the last change began
 	Reinstall bool              // the gateway has started again
 
-	// Astray is why it may not know what runs: it looks before it does anything else. Renewed
-	// says that gateways may have been told of later generations than it knows of.
+	// Astray is why its record of what runs may be wrong: it takes stock before it does
+	// anything else. Renewed means that gateways may have later generations than it has.
 	Astray  string `json:",omitempty"`
 	Renewed bool   `json:",omitempty"`
 
@@ -130,7 +130,7 @@ type Missing struct {
 
 // Seen is what a gateway saw lately.
 type Seen struct {
-	At       time.Time // when it said so
+	At       time.Time // when it was sent
 	Measures autoscale.Measures
 }
 
@@ -142,7 +142,7 @@ type Trial struct {
 	By         map[string]rollout.Seen `json:",omitempty"` // by gateway
 	Pace       autoscale.Pace          `json:",omitzero"`
 
-	// Slower are its modules that have taken longer than their profiles say, by name.
+	// Slower are its modules that have taken longer than profiled, by name.
 	Slower map[string]autoscale.PaceAdvice `json:",omitempty"`
 
 	Deployed Deployed
@@ -162,8 +162,8 @@ func (t *Trial) seen() rollout.Seen {
 // still to be carried out.
 const declarationsKept = 5
 
-// Declaration is a spec as somebody has asked for it: applied, rescaled or gone back to.
-// Generations in between, which follow what is measured, have none of their own.
+// Declaration is a spec that a caller has applied, rescaled or gone back to. Generations in
+// between, which follow what is measured, have none of their own.
 type Declaration struct {
 	Generation int // its first
 	At         time.Time
@@ -228,7 +228,7 @@ func (l Declarations) Earlier(to, serving, inForce int) (Declaration, error) {
 	return Declaration{}, fmt.Errorf("keeps no declaration of generation %d; it keeps those of %s", to, strings.Join(kept, ", "))
 }
 
-// DeclarationSummary tells of a Declaration without its spec.
+// DeclarationSummary is a Declaration without its spec.
 type DeclarationSummary struct {
 	Generation int
 	At         time.Time
@@ -236,7 +236,7 @@ type DeclarationSummary struct {
 	Current    bool // it serves
 }
 
-// Summaries tells of those that have served.
+// Summaries are those that have served.
 func (l Declarations) Summaries(serving int) (all []DeclarationSummary) {
 	current := l.By(serving)
 	for _, d := range l {
@@ -250,7 +250,7 @@ func (l Declarations) Summaries(serving int) (all []DeclarationSummary) {
 // Settings of one service's workflow. The zero value works.
 type Settings struct {
 	Gateway          string        // address that executors dial
-	SearchAttributes bool          // set search attributes; the namespace must know them
+	SearchAttributes bool          // set search attributes; the namespace must have them
 	HeartbeatTimeout time.Duration // of executors; 0 means activities.DefaultHeartbeatTimeout
 	PrepareTimeout   time.Duration // for new executors to be ready; 0 means DefaultPrepareTimeout
 	RetryAfter       time.Duration // after a failed change; doubles up to ten times that; 0 means DefaultRetryAfter

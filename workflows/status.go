@@ -20,19 +20,18 @@ import (
 	"github.com/harpagon/harpagon/scheduler/rollout"
 )
 
-// Status is a service at one moment, for people and programs. It tells of what
-// serves; a change that is under way, or could not be carried out, is in
-// Requested.
+// Status is a service at one moment, for people and programs. It describes what serves; a
+// change that is under way, or could not be carried out, is in Requested.
 type Status struct {
 	Kind       scheduler.Kind
 	Name       string
 	Phase      Phase
-	Generation int             // that serves; while none does, the one that is asked for
+	Generation int             // that serves; while none does, the one that is requested
 	Serving    int             // generation that serves; 0 when none does
 	Rate       float64         // requests per second of that generation; of a pool, what its plan sustains
 	Cost       float64         // per hour, of the plan that serves
 	Cause      string          // of that generation
-	Requested  *PendingChange  `json:"Asked,omitempty"` // nil when what serves is what is asked for
+	Requested  *PendingChange  `json:"Asked,omitempty"` // nil when what serves is what is requested
 	Trial      *TrialStatus    `json:",omitempty"`      // of Requested, while it is tried on a share of requests
 	Pending    bool            // a change is due or under way: Failure is that of one before
 	Policy     string          // that made the plan that serves; while none does, as declared
@@ -50,7 +49,7 @@ type Status struct {
 	// Void are the modules that have been slower for long than the plan that
 	// serves counts on, so that its promise does not hold. Healed are those that
 	// it counts on with what was measured while serving, in place of their
-	// profile. Disturbed says which profiles were measured on a busy machine.
+	// profile. Disturbed lists the profiles that were measured on a busy machine.
 	Void      []Pace `json:",omitempty"`
 	Healed    []Pace `json:",omitempty"`
 	Disturbed string `json:",omitempty"`
@@ -95,7 +94,7 @@ type ModuleFiles struct {
 	Files  []pipelines.File
 }
 
-// Pace is a module whose batches take another time than its profile says.
+// Pace is a module whose batches deviate from its profile.
 type Pace struct {
 	Module   string
 	Hardware string
@@ -121,7 +120,7 @@ type Decision struct {
 	Generation int
 	At         time.Time
 	Reason     string
-	By         string `json:",omitempty"` // who asked for it, as they said: USER@HOST; empty where nobody did
+	By         string `json:",omitempty"` // who requested it, by their own account: USER@HOST; empty where nobody did
 	Change     Change
 	Start      int // executors
 	Keep       int
@@ -151,7 +150,7 @@ func (a PendingChange) Describe() string {
 }
 
 // Describe writes the status as `harpagon status NAME` and `explain` print it:
-// what runs, since when and why, and what is asked for instead.
+// what runs, since when and why, and what is requested instead.
 func (s Status) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s, generation %d, %s requests/s, %s per hour\n", s.Kind, s.Name, s.Phase, s.Generation, quantity.Number(s.Rate), quantity.Money(s.Cost))
@@ -294,7 +293,8 @@ func (s Status) Remarks() string {
 	return b.String()
 }
 
-// Emulated is a line that says whose answers are made up; empty where networks run.
+// Emulated is a line that names the modules whose answers are made up; empty where networks
+// run.
 func (s Status) Emulated() string {
 	modules := placement.EmulatedBy(s.Executors)
 	if len(modules) == 0 {
@@ -418,7 +418,7 @@ func (s Status) executors(b *strings.Builder) {
 	_ = w.Flush() // a strings.Builder takes everything
 }
 
-// files says of every module which content it runs with.
+// files writes for every module the content that it runs with.
 func (s Status) files(b *strings.Builder) {
 	if len(s.Files) == 0 {
 		return
@@ -492,7 +492,7 @@ func fromToText(from, to string) string {
 	return from + " -> " + to
 }
 
-// TrialStatus tells of a trial that is under way.
+// TrialStatus is a trial that is under way.
 type TrialStatus struct {
 	rollout.Seen
 	Since  time.Time

@@ -9,7 +9,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler"
 )
 
-// TestWhatDoesNotFitIsNamed has profiles without some of the settings that were asked for.
+// TestWhatDoesNotFitIsNamed has profiles without some of the settings that were to be
+// measured.
 func TestWhatDoesNotFitIsNamed(t *testing.T) {
 	points := func(settings ...[2]int) (all []pipelines.Point) {
 		for _, s := range settings {

@@ -25,7 +25,7 @@ func (s *service) setHandlers(ctx workflow.Context) error {
 		{UpdateApply, "replace the spec", s.apply, s.checkApply},
 		{UpdateRescale, "plan for another rate", s.rescale, s.checkRescale},
 		{UpdateRollback, "go back to a declaration that served before", s.rollback, s.checkRollback},
-		{UpdateProfile, "measure modules anew", s.remeasure, s.checkRemeasure},
+		{UpdateProfile, "measure modules again", s.remeasure, s.checkRemeasure},
 		{UpdateDrain, "stop serving, keep the spec", s.drain, s.checkDrain},
 		{UpdateDelete, "stop serving and end", s.delete, nil},
 	} {
@@ -105,8 +105,8 @@ func first(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, patchFirst, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// forgetPoints drops measured points of modules that have changed. What has not
-// changed is not measured again; the store of profiles would say the same.
+// forgetPoints drops measured points of modules that have changed. What has not changed is
+// not measured again; the store of profiles would return the same.
 func (s *service) forgetPoints(next scheduler.Spec) {
 	was, is := s.Spec.Pipeline, next.Pipeline
 	if was == nil || is == nil || !sameJSON(s.Spec.Hardware, next.Hardware) || !sameJSON(was.Inputs, is.Inputs) {
@@ -141,7 +141,7 @@ func (s *service) rescale(ctx workflow.Context, r RescaleRequest) (ChangeReply, 
 	return ChangeReply{Generation: s.Generation}, nil
 }
 
-// declare remembers what somebody has asked for; replan has made its generation.
+// declare keeps the declaration that was requested; replan has made its generation.
 func (s *service) declare(ctx workflow.Context) {
 	if len(s.Declarations) == 0 && s.Serving != nil { // of a service that has remembered none yet
 		first := Declaration{Generation: s.Serving.Generation, Reason: s.carriedOut(), Served: true, Spec: s.Serving.Spec}
@@ -181,7 +181,7 @@ func (s *service) remeasure(_ workflow.Context, why string) (ChangeReply, error)
 	s.Handled++
 	s.Points, s.Served = map[string][]pipelines.Point{}, nil
 	s.Profile, s.Again, s.Stop = true, true, ""
-	s.replan(cmp.Or(why, "profiles are measured anew"))
+	s.replan(cmp.Or(why, "profiles are measured again"))
 	return ChangeReply{Generation: s.Generation}, nil
 }
 
@@ -200,7 +200,7 @@ func (s *service) requestStop(stop Stop, why string) ChangeReply {
 	stopped := s.Stopping == stop || stop == StopDrain && s.Phase == Drained
 	unchanged := s.Stop == stop || stopped && s.Stop == "" && !s.Pending
 	if !unchanged && s.Stop != StopDelete {
-		s.Stop, s.Cause = stop, cmp.Or(why, string(stop)+" asked for")
+		s.Stop, s.Cause = stop, cmp.Or(why, string(stop)+" requested")
 	}
 	return ChangeReply{Generation: s.Generation, Unchanged: unchanged}
 }

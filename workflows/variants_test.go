@@ -30,8 +30,8 @@ func sorting(rate float64) scheduler.Spec {
 	return spec
 }
 
-// offered lets the gateway tell for most of a minute at which rate requests come, all of
-// which are answered.
+// offered lets the gateway report for most of a minute the rate of requests, all of which
+// are answered.
 func offered(rate float64) func(*rig) {
 	return func(r *rig) {
 		now := r.Now()

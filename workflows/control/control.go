@@ -1,6 +1,6 @@
-// Package control speaks to the workflows through a Temporal client: it is
-// what the command line and sdk/local call, and all that they need to know of
-// the workflows. Services of all kinds are named alike; no two share a name.
+// Package control sends commands to the workflows through a Temporal client, for the
+// command line and sdk/local, which need nothing else of the workflows. Services of all
+// kinds share one space of names.
 //
 //	c := control.New(temporalClient, control.Options{})
 //	reply, err := c.Apply(ctx, workflows.ApplyRequest{Spec: spec})
@@ -46,18 +46,18 @@ var ErrNotFound = errors.New("nothing of that name runs; harpagon status lists w
 // Options configures a Control.
 type Options struct {
 	Settings workflows.Settings // of services that Apply starts
-	By       string             // who asks, for the history; empty means USER@HOST of this process
+	By       string             // the caller, for the history; empty means USER@HOST of this process
 	Poll     time.Duration      // pace of WaitServing; 0 means DefaultPoll
 
-	// Hindrance reports why answers may be long in coming, such as a disk of the server that is
-	// full. It is asked while one is waited for, which then ends; nil knows of nothing.
+	// Hindrance returns a reason for late answers, such as a full disk of the server. It is
+	// called while an answer is late, and an error ends the wait; may be nil.
 	Hindrance func() error
 }
 
-// DefaultPoll is the pace at which WaitServing asks.
+// DefaultPoll is the interval at which WaitServing polls.
 const DefaultPoll = 250 * time.Millisecond
 
-// Control sends commands and asks questions. It is safe for concurrent use.
+// Control sends commands and queries. It is safe for concurrent use.
 type Control struct {
 	client  client.Client
 	options Options
@@ -146,8 +146,7 @@ func (c *Control) Drain(ctx context.Context, service, why string) (workflows.Cha
 	return c.update(ctx, service, workflows.UpdateDrain, why)
 }
 
-// Delete stops serving a service and waits until its workflow has ended. It says
-// which kind it was.
+// Delete stops serving a service, waits until its workflow has ended and returns its kind.
 func (c *Control) Delete(ctx context.Context, service, why string) (scheduler.Kind, error) {
 	kind, err := c.find(ctx, service)
 	if err != nil {
@@ -247,11 +246,10 @@ func (c *Control) Statuses(ctx context.Context, names ...string) (all []Status, 
 }
 
 // WaitServing waits until the service serves the generation or a later one, or with 0 any,
-// also while another is searched, and does not wait for one that is drained,
-// telling progress, which may be nil, of every change on the way. It fails
-// with a *FailedError when the generation cannot be carried out, for other reasons than
-// that hosts are still to be made. Answers of a busy server may be late; after a minute
-// without any it is given up.
+// also while another is searched, and does not wait for one that is drained. It calls
+// progress, which may be nil, with every change on the way. It fails with a *FailedError
+// when the generation cannot be carried out, for other reasons than that hosts are still to
+// be made. Answers of a busy server may be late; after a minute without any it is given up.
 func (c *Control) WaitServing(ctx context.Context, service string, generation int, progress func(Status)) (s Status, _ error) {
 	tick := time.NewTicker(c.options.Poll)
 	defer tick.Stop()
@@ -327,15 +325,15 @@ func (e *FailedError) Unwrap() error {
 	return nil
 }
 
-// SendMissing tells a service which of its executors are not attached to a gateway.
+// SendMissing reports to a service which of its executors are not attached to a gateway.
 func (c *Control) SendMissing(ctx context.Context, service string, m workflows.Missing) error {
 	return c.with(ctx, service, func(id string) error {
 		return c.client.SignalWorkflow(ctx, id, "", workflows.SignalMissing, m)
 	})
 }
 
-// SendMeasures tells a service what its gateway saw. One every ten seconds or
-// so is enough.
+// SendMeasures sends a service the measures of a gateway. One every ten seconds or so is
+// enough.
 func (c *Control) SendMeasures(ctx context.Context, m autoscale.Measures) error {
 	return c.with(ctx, m.Pipeline, func(id string) error {
 		return c.client.SignalWorkflow(ctx, id, "", workflows.SignalMeasures, m)
@@ -344,7 +342,7 @@ func (c *Control) SendMeasures(ctx context.Context, m autoscale.Measures) error 
 
 // Enter makes a gateway or a dispatcher part of the fleet. Its process must be polling
 // the member's queue, because the fleet holds it by an activity there. Services are
-// told of a gateway, and install what they serve.
+// notified of a gateway, and install what they serve.
 func (c *Control) Enter(ctx context.Context, m activities.Member) (activities.FleetView, error) {
 	view, err := c.patientFleet(ctx, activities.FleetEnter, m)
 	if err != nil {
@@ -353,7 +351,7 @@ func (c *Control) Enter(ctx context.Context, m activities.Member) (activities.Fl
 	return view, nil
 }
 
-// patientFleet tells the fleet what may be told twice.
+// patientFleet sends the fleet an update that may be sent twice.
 func (c *Control) patientFleet(ctx context.Context, name string, arg any) (view activities.FleetView, err error) {
 	err = c.patiently(ctx, func() error {
 		view, err = activities.UpdateFleet(ctx, c.client, name, arg)
@@ -362,15 +360,15 @@ func (c *Control) patientFleet(ctx context.Context, name string, arg any) (view 
 	return view, err
 }
 
-// Own asks the fleet for services whose owners are gone, or says that a dispatcher is
-// ready for its share.
+// Own claims services whose owners are gone, or reports that a dispatcher is ready for its
+// share.
 func (c *Control) Own(ctx context.Context, claim activities.OwnClaim) (activities.FleetView, error) {
 	return activities.UpdateFleet(ctx, c.client, activities.FleetOwn, claim)
 }
 
-// Join makes a host part of the fleet, or tells of its devices again. The
-// host's worker must be polling activities.HostQueue(name), because the fleet
-// holds the host by an activity there.
+// Join makes a host part of the fleet, or updates its devices. The host's worker must be
+// polling activities.HostQueue(name), because the fleet holds the host by an activity
+// there.
 func (c *Control) Join(ctx context.Context, host activities.HostInfo) (activities.FleetView, error) {
 	view, err := c.patientFleet(ctx, activities.FleetJoin, host)
 	if err != nil {
@@ -384,8 +382,8 @@ func (c *Control) Leave(ctx context.Context, host string) (activities.FleetView,
 	return activities.UpdateFleet(ctx, c.client, activities.FleetLeave, host)
 }
 
-// Doubt reports that no executor of a host can be reached any more, so that the fleet asks
-// whether it is there.
+// Doubt reports that no executor of a host can be reached any more, so that the fleet
+// checks whether the host is there.
 func (c *Control) Doubt(ctx context.Context, host string) error {
 	return c.client.SignalWorkflow(ctx, activities.FleetID, "", activities.FleetDoubt, host)
 }
@@ -396,8 +394,8 @@ func (c *Control) Fleet(ctx context.Context) (activities.FleetView, error) {
 	return activities.ViewFleet(ctx, c.client)
 }
 
-// Provisioners reports how those that make hosts are doing, as of their last heartbeats; of
-// one that has said nothing yet, what it could make.
+// Provisioners returns the state of provisioners, as of their last heartbeats; of one
+// without a heartbeat yet, what it could make.
 func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (all []autoscale.HostsStatus, err error) {
 	for _, m := range activities.OfKind(view.Members, activities.KindProvisioner) {
 		var beat activities.ProvisionerBeat
@@ -412,8 +410,8 @@ func (c *Control) Provisioners(ctx context.Context, view activities.FleetView) (
 	return all, nil
 }
 
-// Devices reports how the devices of all hosts are doing, as of the hosts' last
-// heartbeats; of a host that has not said so yet, only what it offers.
+// Devices returns the state of the devices of all hosts, as of the hosts' last heartbeats;
+// of a host without a heartbeat yet, only what it offers.
 func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 	view, err := c.Fleet(ctx)
 	if err != nil {
@@ -436,8 +434,8 @@ func (c *Control) Devices(ctx context.Context) ([]devices.Reading, error) {
 	return all, nil
 }
 
-// said reads what the holder of a workflow's activity has said last into beat, which stays
-// as it is where nothing was, or something that another version means.
+// said decodes the last heartbeat of a workflow's activity into beat, which stays as it is
+// without a heartbeat, or with one of an incompatible version.
 func (c *Control) said(ctx context.Context, id string, beat any) error {
 	d, err := c.client.DescribeWorkflowExecution(ctx, id, "")
 	if errors.As(err, new(*serviceerror.NotFound)) {

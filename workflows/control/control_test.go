@@ -71,7 +71,7 @@ func TestWaitServing(t *testing.T) {
 	s, err := ctl.WaitServing(t.Context(), "traffic", 2, func(s control.Status) { seen = append(seen, s.Phase) })
 	require.NoError(t, err)
 	assert.Equal(t, 2, s.Serving)
-	assert.Equal(t, []workflows.Phase{workflows.Planning, workflows.Serving}, seen, "told of changes only")
+	assert.Equal(t, []workflows.Phase{workflows.Planning, workflows.Serving}, seen, "called with changes only")
 }
 
 func TestWaitServingFails(t *testing.T) {
@@ -139,7 +139,7 @@ func TestKnownHindrancesEndTheWait(t *testing.T) {
 		require.ErrorContains(t, control.Explain(late), "as on a full disk")
 		require.ErrorIs(t, control.Explain(late), late)
 		require.NoError(t, control.Explain(nil))
-		require.Equal(t, full, control.Explain(full), "which says it itself")
+		require.Equal(t, full, control.Explain(full), "which is explained already")
 	})
 }
 
@@ -282,8 +282,9 @@ func TestWorkflowsOfAnOlderProgramAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "apply the declarations again; or use another namespace")
 }
 
-// What a workflow refuses is told in its own words, without Temporal's about types and tries.
-func TestRefusalsAreToldInPlainWords(t *testing.T) {
+// A workflow's refusal is returned in its own words, without Temporal's about types and
+// attempts.
+func TestRefusalsAreInPlainWords(t *testing.T) {
 	c := statuses(t)
 	why := temporal.NewApplicationErrorWithCause("it has served nothing else", "wrapError", errors.New("nothing else"))
 	c.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, why)

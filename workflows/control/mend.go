@@ -15,9 +15,9 @@ import (
 	"github.com/harpagon/harpagon/workflows"
 )
 
-// restored starts the workflow of a service again that somebody has terminated, with what it
-// knew, and reports whether it did. One that the fleet does not know, or that somebody has
-// cancelled, or deleted by a command, has ended in good order.
+// restored starts the workflow of a service again that somebody has terminated, with its
+// last state, and reports whether it did. One that is not part of the fleet, or that
+// somebody has cancelled, or deleted by a command, has ended in good order.
 func (c *Control) restored(ctx context.Context, id string, last *workflowservice.DescribeWorkflowExecutionResponse) (bool, error) {
 	info := last.GetWorkflowExecutionInfo()
 	switch info.GetStatus() {
@@ -150,8 +150,8 @@ func (k *Keeper) mending(r role) func(context.Context, string) error {
 	}
 }
 
-// forget ends what is left of a service whose workflow is gone and knows nothing any more.
-// Gateways find out by themselves.
+// forget ends what is left of a service whose workflow is gone with its state. Gateways
+// notice by themselves.
 func (k *Keeper) forget(ctx context.Context, id string) error {
 	_, name, _ := strings.Cut(id, "/")
 	left, err := activities.List(ctx, k.commands.client, ours+" AND WorkflowType = 'executor' AND WorkflowId STARTS_WITH 'executor/"+name+"/'")
@@ -167,8 +167,8 @@ func (k *Keeper) forget(ctx context.Context, id string) error {
 	return err
 }
 
-// unknown is done about a workflow that the fleet does not count on: a service says what it
-// holds, and a process whose hold ends joins again.
+// unknown handles a workflow that the fleet does not count on: a service reserves again
+// what it holds, and a process whose hold ends joins again.
 func (k *Keeper) unknown(ctx context.Context, id string) error {
 	c := k.commands.client
 	d, err := c.DescribeWorkflowExecution(ctx, id, "")

@@ -18,8 +18,8 @@ import (
 	"github.com/harpagon/harpagon/workflows"
 )
 
-// find tells the kind of the service of that name that runs; the error is
-// ErrNotFound when none does. What was found once is remembered.
+// find returns the kind of the running service of that name, or ErrNotFound. What was found
+// once is cached.
 func (c *Control) find(ctx context.Context, name string) (scheduler.Kind, error) {
 	c.mu.Lock()
 	kind, known := c.kinds[name]
@@ -99,16 +99,16 @@ func (c *Control) with(ctx context.Context, name string, do func(id string) erro
 
 func notFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
 
-// patience is how long a server is asked again that has not answered within the time that
-// its client gives a call, ten seconds for most. A machine on which everything starts at once,
-// or that has much else to do, may take longer; a server that is gone is given up by then.
+// patience is how long calls are repeated that the server has not answered within the
+// client's timeout, ten seconds for most. A busy machine, such as one on which everything
+// starts at once, may take longer; a server that is gone is given up by then.
 const patience = time.Minute
 
-// againAfter is the pause before it is asked again.
+// againAfter is the pause before a call is repeated.
 const againAfter = 100 * time.Millisecond
 
-// patiently asks what may be asked twice until it is answered in time, ctx ends, or patience
-// is over, or something is known to be in the way.
+// patiently repeats a call that may be repeated until it is answered in time, ctx ends,
+// patience is over, or there is a hindrance.
 func (c *Control) patiently(ctx context.Context, ask func() error) error {
 	for began := time.Now(); ; {
 		err := ask()
@@ -131,8 +131,9 @@ func Explain(err error) error {
 	return err
 }
 
-// late reports that an answer has not come in time; what was asked for may have been done. A
-// workflow is not ready while what it did last is tried again, as after a worker was killed.
+// late reports that an answer has not come in time; the call may have taken effect. A
+// workflow is not ready while what it did last is tried again, as after a worker was
+// killed.
 func late(err error) bool {
 	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*serviceerror.WorkflowNotReady)) ||
 		errors.As(err, new(*client.WorkflowUpdateServiceTimeoutOrCanceledError))
