@@ -2,5 +2,5 @@
 
 package osutil
 
-// ClockKept cannot be told here.
+// ClockKept is unknown here.
 func ClockKept() (kept, known bool) { return false, false }

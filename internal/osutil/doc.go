@@ -1,4 +1,4 @@
-// Package osutil is what the rooms need of the operating system beyond Go's library:
+// Package osutil is what other packages need of the operating system beyond Go's library:
 // processors, short sleeps, files that are written whole, files that others name, memory
 // that processes share, and logs.
 //
@@ -14,10 +14,10 @@
 // FollowProcessors a request through a process that serves takes 1.14, 1.33 and 1.38 times
 // the processor time at 100, 500 and 1,500 requests a second, and as long at the median.
 //
-// FollowProcessors measures and sets; limit decides. MostProcessors is for whoever wants
-// to know what there is, since runtime.GOMAXPROCS(0) only says what is taken just now; Cores
-// is how many of these the quota of a container lets compute all the time;
-// ProcessorTime is the processor time of the process.
+// FollowProcessors measures and sets; limit decides. MostProcessors is the number that
+// exists, since runtime.GOMAXPROCS(0) is only what is taken at the moment; Cores is how
+// many of these the quota of a container lets compute all the time; ProcessorTime is the
+// processor time of the process.
 //
 // # Sleeping
 //
@@ -30,7 +30,7 @@
 // 0.1 ms, 0.24 ms late at 20 ms, on idle ones); on a busy machine, as late as its threads
 // wait. Elsewhere the precision is time.Sleep's.
 //
-// Sleep does not know virtual time: what is tested under testing/synctest takes the function
+// Sleep does not use virtual time: what is tested under testing/synctest takes the function
 // that waits as an option, and is given SleepTimer.
 //
 // # Files
@@ -47,8 +47,8 @@
 // OpenFile and ReadFile open the files that declarations name, in one way: regular files
 // only, up to a bound.
 //
-// Whoever writes a declaration may have any file of the machine read that reads it,
-// so that none may take its memory or keep it waiting.
+// The author of a declaration can have any file read on the machine that loads it, so none
+// may exhaust its memory or keep it waiting.
 //
 // # Memory that processes share
 //

@@ -13,8 +13,8 @@ const (
 	remembered = 20                     // intervals; a process has fewer processors after these at the earliest
 )
 
-// most is what the runtime took when the program began: what the machine has, or what the
-// limits of its container or GOMAXPROCS say.
+// most is what the runtime took when the program began: what the machine has, or the limits
+// of its container or GOMAXPROCS.
 var most = runtime.GOMAXPROCS(0)
 
 // MostProcessors is how many processors there are for this process, whatever it takes just now.
@@ -35,8 +35,7 @@ func cores(most int, quota float64) int {
 
 // FollowProcessors lets the runtime take as many processors as are needed, one to begin with, until
 // ctx ends; then it takes all again. It does nothing where GOMAXPROCS is set in the
-// environment or the time that the process has used cannot be told. One at a time in a
-// process.
+// environment or the time that the process has used is unknown. One at a time in a process.
 func FollowProcessors(ctx context.Context) {
 	if ProcessorTime() == 0 || os.Getenv("GOMAXPROCS") != "" || most == 1 {
 		return

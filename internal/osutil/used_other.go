@@ -4,5 +4,5 @@ package osutil
 
 import "time"
 
-// ProcessorTime cannot be told here.
+// ProcessorTime is unknown here.
 func ProcessorTime() time.Duration { return 0 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessorTime is the processor time that this process has used so far, without its children; 0
-// where it cannot be told.
+// ProcessorTime is the processor time that this process has used so far, without its
+// children; 0 where unknown.
 func ProcessorTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -78,8 +78,8 @@ func (l *lines) Last() string {
 	return l.last
 }
 
-// Crash is the first line by which a Go program says that it panics or that its
-// runtime gives up; empty where none did.
+// Crash is the first line that a Go program prints when it panics or its runtime gives up;
+// empty where there is none.
 func (l *lines) Crash() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

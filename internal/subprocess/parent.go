@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// marker is the environment variable that tells a program its role.
+// marker is the environment variable with a program's role.
 const marker = "HARPAGON_CHILD"
 
 // The files that a child inherits, after its standard three.

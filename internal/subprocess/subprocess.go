@@ -2,24 +2,25 @@
 // than this one, and reports how they ended.
 //
 // Engines, commands of users that serve a model, and Temporal's server have processes of
-// their own, so that a crash takes down nothing else. What becomes of one that has ended is
-// for whoever started it to say.
+// their own, so that a crash takes down nothing else. Whether one that has ended is started
+// again is for the caller to decide.
 //
 // # Programs of ours
 //
-// Most are this program, started again: Command.Role says what it is to be, its main asks
-// Requested, and Begin makes it that. Two pipes join them. The one to the child has its
-// orders, and closes when it is to end, which it does with the parent, even one that was
-// killed; on Linux the kernel is told to kill it then, too. The other one has its answers.
-// Signals to all processes of a service or of a terminal are the parent's, who may have to
-// drain first.
+// Most are this program, started again: Command.Role names its role, its main calls
+// Requested for it, and Begin takes it on. Two pipes join them. The one to the child
+// carries its orders, and closes when it is to end: also when the parent ends, even when
+// killed, and on Linux the kernel kills the child then, too. The other one carries its
+// answers. Signals to all processes of a service or of a terminal are handled by the
+// parent, which may have to drain first.
 //
 // # Commands of others
 //
-// A command knows nothing of pipes. Command.Run has a supervisor between: this program,
-// started again (see Supervise). It starts the command in a group of its own and waits for its
-// end, or for that of the pipe. Then it ends the whole group, with SIGTERM first and SIGKILL
-// after a while, and on Linux also what has left the group. So nothing outlives this process.
+// A foreign command has no such pipes. Command.Run has a supervisor between: this program,
+// started again (see Supervise). It starts the command in a group of its own and waits for
+// its end, or for that of the pipe. Then it ends the whole group, with SIGTERM first and
+// SIGKILL after a while, and on Linux also what has left the group. So nothing outlives
+// this process.
 //
 // Process groups need a Unix.
 package subprocess
@@ -51,7 +52,7 @@ type Command struct {
 	Files  []*os.File    // for the child, see Parent.File; Start closes them
 	Output io.Writer     // gets what it prints, line by line; nil means os.Stderr
 	Prefix string        // of its lines
-	Grace  time.Duration // between being told to end and being killed
+	Grace  time.Duration // between SIGTERM and SIGKILL
 }
 
 // Contents are files by their paths, with slashes.
@@ -190,9 +191,10 @@ func (p *Process) EndsWithin(d time.Duration) bool {
 // endsSoon is for a child to end that has hung up: a few milliseconds, and more on a busy machine.
 const endsSoon = 2 * time.Second
 
-// Greet waits until a child has said what it is to say first. greet's context ends with the
-// child, after within unless that is 0, and with ctx, and then a child of ours, which has nothing to
-// lose yet, is killed. Where greet fails the child is stopped, and the error says why.
+// Greet waits for a child's first answer by greet, whose context ends with the child, with
+// ctx, and after within unless that is 0; in the last two cases a child of ours, which has
+// nothing to lose yet, is killed. Where greet fails the child is stopped, and the error has
+// the reason.
 func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(context.Context) error) error {
 	timely := ctx
 	if within > 0 {
@@ -229,8 +231,8 @@ func (p *Process) Greet(ctx context.Context, within time.Duration, greet func(co
 	return err
 }
 
-// Kill ends the child at once; the first reason is what End says. One that has ended has no
-// reason any more.
+// Kill ends the child at once; the first reason is returned by End. Of one that has ended
+// no reason is kept.
 func (p *Process) Kill(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +252,7 @@ func (p *Process) Kill(why error) {
 	}
 }
 
-// HangUp tells the child to end, and kills it when that takes longer than its grace.
+// HangUp has the child end, and kills it when that takes longer than its grace.
 func (p *Process) HangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -183,7 +183,7 @@ func TestCommandsOfOthers(t *testing.T) {
 		}
 		return p, out, pids
 	}
-	t.Run("told to end", func(t *testing.T) {
+	t.Run("hung up", func(t *testing.T) {
 		p, out, pids := start("tidy", time.Hour)
 		p.Stop()
 		require.Equal(t, "exit status 7, saying: tidied up", p.End())

@@ -32,8 +32,8 @@ var (
 
 // Steps are the blocks of a page that are run, from top to bottom: those of sh; those of text
 // right below, which are what the commands print, with other numbers where the fence says "text
-// varies", and with a line "..." for lines that are left out; and any other below a paragraph
-// that ends with the name of a file, as in "`serve.py`:".
+// varies", and with a line "..." for lines that are left out; and any other below a
+// paragraph that ends with a file name, as in "`serve.py`:".
 func Steps(page string) (all []Step) {
 	lines, above := strings.Split(page, "\n"), ""
 	for i := 0; i < len(lines); i++ {
@@ -87,7 +87,7 @@ func (s Step) Prints(output string) error {
 	return nil
 }
 
-// Reader does what a page says, in a folder, with programs of Bin before others.
+// Reader carries out the steps of a page, in a folder, with programs of Bin before others.
 type Reader struct {
 	testing.TB
 	Folder string
@@ -112,8 +112,8 @@ var (
 )
 
 // Read does the steps. harpagon up is left running as soon as it has printed what the page
-// shows, and the page has to stop it. What only asks is asked again where it has missed its
-// deadline on a busy machine.
+// shows, and the page has to stop it. A command that only queries is repeated where it has
+// missed its deadline on a busy machine.
 func (r *Reader) Read(steps []Step) {
 	for _, s := range steps {
 		if s.File != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// failing notes that it was told to fail.
+// failing notes a call of Error.
 type failing struct {
 	testing.TB
 	failed bool

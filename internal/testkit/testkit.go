@@ -45,8 +45,8 @@ const (
 )
 
 // WatchStalls begins to watch over the processor time of this process; done ends it, and fails t
-// where an input of so many bytes has taken too much. What does not end at all is ended by a
-// panic, by which the engine of fuzzing knows the input.
+// where an input of so many bytes has taken too much. A call that does not end at all is
+// ended by a panic, by which the fuzzing engine reports the input.
 func WatchStalls(t testing.TB, size int) (done func()) {
 	return watch(t, perInput+time.Duration(size)*perByte, func(said string) { panic(said) })
 }
@@ -82,9 +82,9 @@ func watch(t testing.TB, limit time.Duration, stalled func(string)) (done func()
 	}
 }
 
-// parts are those of a time.Time. Where it has both times, wall has a bit that says so, 33
-// bits of seconds since 1885 and 30 of nanoseconds, and passed those since some time;
-// otherwise wall has nanoseconds only, and passed seconds since the year 1.
+// parts are those of a time.Time. Where it has both times, wall has a bit for that, 33 bits
+// of seconds since 1885 and 30 of nanoseconds, and passed those since some time; otherwise
+// wall has nanoseconds only, and passed seconds since the year 1.
 type parts struct {
 	wall   uint64
 	passed int64

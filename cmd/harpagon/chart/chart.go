@@ -1,9 +1,9 @@
 // Package chart draws costs and times as pictures: a grid of panels with lines
 // that carry their names at their ends, as SVG or PNG.
 //
-// A line says two things: how much, by its height, and whether it can be relied
-// on, by being solid or dashed. Where a line has no value it stops; where no
-// line has one, the panel is shaded.
+// A line shows an amount by its height, and by being solid or dashed whether it can be
+// relied on. Where a line has no value it stops; where no line has one, the panel is
+// shaded.
 //
 // Package gonum.org/v1/plot does the drawing; what stands here is the choice of
 // ranges, colours and places of names.
@@ -79,7 +79,7 @@ const (
 	resolution  = 144 // dots per inch of a PNG
 )
 
-// formats lists the endings of file names that Write knows.
+// formats lists the endings of file names that Write supports.
 func formats() []string { return []string{".svg", ".png"} }
 
 // Check reports whether a picture can be written to a file of this name.
@@ -91,7 +91,7 @@ func Check(name string) error {
 	return fmt.Errorf("%s is no picture; end the name in %s", name, strings.Join(formats(), " or "))
 }
 
-// Write draws the picture in the format that the ending of the name asks for.
+// Write draws the picture in the format of the name's ending.
 func (p Picture) Write(w io.Writer, name string) error {
 	if err := Check(name); err != nil {
 		return err

@@ -39,7 +39,7 @@ const (
 	axisHeight   = 0.55 * vg.Inch
 )
 
-// Write draws in the format that the ending of the name asks for.
+// Write draws in the format of the name's ending.
 func (g Gantt) Write(w io.Writer, name string) error {
 	if err := Check(name); err != nil {
 		return err

@@ -174,8 +174,8 @@ func newApplied(kind scheduler.Kind, name string, reply workflows.ChangeReply) a
 	return one
 }
 
-// finish prints what was changed for programs, and ends as they wish; deleted says that
-// services were.
+// finish prints the changes as JSON if requested, and returns ErrChanges for
+// --detailed-exitcode; deleted means that services were.
 func (f *applyFlags) finish(d *Deps, all []applied, deleted bool) error {
 	if f.asJSON {
 		if err := writeJSON(d.Stdout, map[string]any{"applied": all}); err != nil {
@@ -189,7 +189,7 @@ func (f *applyFlags) finish(d *Deps, all []applied, deleted bool) error {
 	return nil
 }
 
-// follow waits until what was applied serves, and tells so.
+// follow waits until what was applied serves, and prints that.
 func (f *applyFlags) follow(ctx context.Context, d *Deps, commands *control.Control, name string, one *applied) error {
 	if f.wait <= 0 {
 		return nil
@@ -231,13 +231,13 @@ func (p *plannedFlag) register(c *cobra.Command) {
 	c.Flags().StringVar(&p.path, "plan", "", "carry out the plans of a `file` that plan --out wrote, in place of PATH")
 }
 
-// args asks for paths, or for --plan, which knows them.
+// args requires paths, or --plan, which includes them.
 func (p *plannedFlag) args(c *cobra.Command, args []string) error {
 	if p.path == "" {
 		return somePaths(c, args)
 	}
 	if len(args) > 0 {
-		return wrongUse(c, errors.New("--plan knows the declaration that it was made from; leave out PATH"))
+		return wrongUse(c, errors.New("--plan includes the declaration that it was made from; leave out PATH"))
 	}
 	for _, name := range []string{"var", "var-file", "policy", "cost-model", "without", "split", "reading", "concurrency", "allow-unsound"} {
 		if c.Flags().Changed(name) {
@@ -294,8 +294,7 @@ func (p *pruneFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&p.yes, "yes", false, "delete without asking")
 }
 
-// ask gives the services that run and are not declared, once somebody has said that they
-// may be deleted.
+// ask returns the services that run and are not declared, once their deletion is confirmed.
 func (p *pruneFlags) ask(ctx context.Context, d *Deps, commands services, specs []scheduler.Spec, wait time.Duration) ([]string, error) {
 	if !p.prune {
 		return nil, nil
@@ -334,7 +333,7 @@ type services interface {
 	Delete(ctx context.Context, name, reason string) (pipelines.Kind, error)
 }
 
-// confirm asks a person; programs say --yes.
+// confirm asks a person; programs pass --yes.
 func (p *pruneFlags) confirm(d *Deps, names []string) error {
 	if p.yes {
 		return nil

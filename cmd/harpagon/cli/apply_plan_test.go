@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What has changed since it was planned is refused before anything is asked of a system;
-// that a plan is carried out as it is, and which generation it needs, is for the tests of
+// What has changed since it was planned is refused before a system is contacted; that a
+// plan is carried out as it is, and which generation it needs, is for the tests of
 // workflows.
 func TestApplyRefusesStalePlans(t *testing.T) {
-	noSystem := "harpagon up" // what apply says that finds nothing wrong and no system
+	noSystem := "harpagon up" // apply's error without faults and without a system
 	for name, c := range map[string]struct {
 		change func(dir, out string)
 		says   string

@@ -50,7 +50,7 @@ pipeline "%[1]s" {
 }
 `
 
-// failing has ways to fail, by what it is asked.
+// failing has ways to fail, chosen by the input.
 const failing = `import os, sys, oip
 class Model:
     inputs = [("x", "FP32", [-1, 2])]
@@ -74,8 +74,8 @@ print("ImportError: no module named torchx", file=sys.stderr)
 sys.exit(3)
 `
 
-// What an engine says of its failure reaches whoever asks, wherever they ask: the Go
-// client, HTTP, infer, load, status, explain, the console, and Temporal's history.
+// An engine's own account of its failure reaches every surface: the Go client, HTTP, infer,
+// load, status, explain, the console, and Temporal's history.
 func TestRootCausesReachEverySurface(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
@@ -155,7 +155,7 @@ func TestRootCausesReachEverySurface(t *testing.T) {
 // joined is text without the breaks of its lines.
 func joined(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// asked is what a server answers, as a person reads it.
+// asked is the answer of a server as readable text.
 func asked(t *testing.T, url, body string) string {
 	t.Helper()
 	method := http.MethodGet

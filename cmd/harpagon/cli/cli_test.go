@@ -19,7 +19,7 @@ import (
 	"github.com/harpagon/harpagon/executors/steps"
 )
 
-var update = flag.Bool("update", false, "write the golden texts anew")
+var update = flag.Bool("update", false, "write the golden texts again")
 
 // result is what a command line left behind.
 type result struct {

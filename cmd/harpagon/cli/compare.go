@@ -137,9 +137,9 @@ func (f *compareFlags) check() error {
 // maxPoints is more than a picture can show.
 const maxPoints = 2000
 
-// variants are the policies asked for under a cost model, empty for the declared
-// one. The declared policy is planned as its plan block says, and the steps and
-// split of the flags are for the policies that have them.
+// variants are the requested policies under a cost model, empty for the declared one. The
+// declared policy follows its plan block, and the steps and split of the flags are for the
+// policies that have them.
 func (f *compareFlags) variants(declared pipelines.Planning, model string) []experiments.Variant {
 	var all []experiments.Variant
 	for _, name := range f.policiesOf(scheduler.KindPipeline) {
@@ -237,8 +237,8 @@ func (c comparisons) write(w io.Writer, asJSON bool) error {
 	return err
 }
 
-// verdict is an error when nothing can be promised for some pipeline; its table
-// says why.
+// verdict is an error when nothing can be promised for some pipeline; its table has the
+// reason.
 func (c comparisons) verdict() error {
 	none := slices.ContainsFunc(c.Comparisons, func(one experiments.Comparison) bool { return one.Best == "" }) ||
 		slices.ContainsFunc(c.Functions, func(one functions.Comparison) bool { return one.Best() == nil }) ||
@@ -258,7 +258,7 @@ func stopped(err error) error {
 	return err
 }
 
-// policiesOf are the policies of a kind of service, of those asked for.
+// policiesOf are the requested policies that a kind of service has.
 func (f *compareFlags) policiesOf(k scheduler.Kind) []string {
 	return slices.DeleteFunc(pipelines.Policies(k), func(name string) bool {
 		return len(f.policies) > 0 && !slices.Contains(f.policies, name)
@@ -325,8 +325,8 @@ func (f *compareFlags) cluster(ctx context.Context, d *Deps, s scheduler.Spec) (
 	return cluster.Compare(*found[0].Cluster, apart), nil
 }
 
-// slowest, in milliseconds, is how long a policy may need for a plan and still
-// be drawn without being asked for.
+// slowest, in milliseconds, is how long a policy may need for a plan and still be drawn by
+// default.
 const slowest = 300
 
 // picture makes the sweeps and draws them: a row of panels for every pipeline
@@ -364,7 +364,7 @@ func unique(list []string) []string {
 	return short
 }
 
-// drawn leaves out what would take too long to draw, and says so.
+// drawn leaves out what would take too long to draw, and prints that.
 func (f *compareFlags) drawn(d *Deps, c experiments.Comparison, variants []experiments.Variant) []experiments.Variant {
 	var list []experiments.Variant
 	for i, v := range variants {

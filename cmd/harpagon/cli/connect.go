@@ -40,7 +40,7 @@ func (s *stateFlag) Register(c *cobra.Command, usage string) {
 	c.Flags().StringVar(&s.Dir, "state", system.DefaultStateDir, usage)
 }
 
-// Folder is false where there is none and none was asked for.
+// Folder is false where there is none and none was requested.
 func (s *stateFlag) Folder() (system.Folder, bool, error) {
 	f := system.Folder(s.Dir)
 	switch {
@@ -139,7 +139,7 @@ type temporalAt struct {
 	Security securityFlags
 }
 
-// newTemporalAt adds the flags that say where Temporal is.
+// newTemporalAt adds the flags for the address of Temporal.
 func newTemporalAt(d *Deps, c *cobra.Command) *temporalAt {
 	t := &temporalAt{Deps: d}
 	c.Flags().StringVar(&t.State, "state", system.DefaultStateDir, "state `folder` of the running system; TEMPORAL_ADDRESS overrides it")
@@ -198,7 +198,7 @@ type gatewayAt struct {
 	security  securityFlags
 }
 
-// newGatewayAt adds the flags that say where a gateway is.
+// newGatewayAt adds the flags for the address of a gateway.
 func newGatewayAt(c *cobra.Command) *gatewayAt {
 	g := &gatewayAt{}
 	c.Flags().StringVar(&g.state, "state", system.DefaultStateDir, "state `folder` of the running system")

@@ -93,7 +93,7 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// somePaths asks for at least one file or folder.
+// somePaths requires at least one file or folder.
 func somePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return wrongUse(c, fmt.Errorf("name an HCL file or a folder that holds some (the current one is .)"))
@@ -101,8 +101,7 @@ func somePaths(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// PlanningFlags say how services are planned; what is given goes before their
-// plan blocks.
+// PlanningFlags of how services are planned; flags that are set override plan blocks.
 type PlanningFlags struct {
 	Given   pipelines.Planning
 	command *cobra.Command
@@ -146,8 +145,8 @@ func (f *PlanningFlags) Override(doc *pipelines.Document) error {
 	return f.problem(doc.Override(f.Given))
 }
 
-// Servable is what the files declare, planned as the flags say, where all of it can be
-// served.
+// Servable is what the files declare, with the planning flags applied, where all of it can
+// be served.
 func (f *PlanningFlags) Servable(x *Declaration, paths []string) (*pipelines.Document, error) {
 	doc, err := x.Document(paths)
 	if err != nil {
@@ -159,8 +158,7 @@ func (f *PlanningFlags) Servable(x *Declaration, paths []string) (*pipelines.Doc
 	return doc, pipelines.CheckServable(doc)
 }
 
-// problem is the first of those found; the others mostly say the same of other
-// services.
+// problem is the first of those found; the others mostly repeat it for other services.
 func (f *PlanningFlags) problem(found []pipelines.Fault) error {
 	if len(found) == 0 {
 		return nil

@@ -126,8 +126,8 @@ func (f *demoFlags) run(ctx context.Context, d *Deps) (err error) {
 	return nil
 }
 
-// promised is the attainment that the demonstration holds its run to: what the
-// plan expects, where that is less than what is asked for.
+// promised is the attainment that the demonstration holds its run to: what the plan
+// expects, where that is less than the target.
 func promised(p *plan.Plan) float64 {
 	if p.Expected == nil {
 		return demoTarget
@@ -136,7 +136,7 @@ func promised(p *plan.Plan) float64 {
 }
 
 // folder makes a fresh state folder where none is named. remove takes it away
-// again, unless it was asked to be kept.
+// again, unless it is to be kept.
 func (f *demoFlags) folder() (remove func(), err error) {
 	if f.options.StateDir != "" {
 		return func() {}, nil
@@ -183,8 +183,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// show asks for a few pictures one by one. One that is not answered is told, and
-// the next one tried: a busy machine may miss one objective.
+// show sends a few pictures one by one. One without an answer is reported, and the next one
+// tried: a busy machine may miss one objective.
 func (f *demoFlags) show(ctx context.Context, d *Deps, client *sdk.Client, frames []traffic.Frame, run *demoRun) {
 	shownFrames := 0
 	for _, frame := range frames {
@@ -236,7 +236,7 @@ func (f *demoFlags) offer(ctx context.Context, d *Deps, client *sdk.Client, fram
 
 // What the demonstration holds its run to.
 const (
-	demoTarget     = 0.99  // attainment that is asked for
+	demoTarget     = 0.99  // attainment that is declared
 	demoConfidence = 0.999 // that a shortfall is none by chance
 	demoLeast      = 50    // requests from which on attainment is judged
 	demoSlices     = 10    // stretches of time in which attainment is counted: misses come in bursts

@@ -42,7 +42,7 @@ type Deps struct {
 	CPUClock func() time.Duration
 
 	// Running names what serves on the system of a state folder, for
-	// completion. Nil asks the system.
+	// completion. Nil queries the system.
 	Running func(ctx context.Context, state string) ([]string, error)
 
 	// RelaxTimerSlack lets the sleeps of a process that serves end late, and may start the
@@ -53,11 +53,11 @@ type Deps struct {
 	// ctx ends. Nil leaves them.
 	TuneProcessors func(ctx context.Context)
 
-	// Start starts a whole system, with Temporal in a process of its own. Nil says that this program
+	// Start starts a whole system, with Temporal in a process of its own. Nil means that this program
 	// was built without it.
 	Start func(context.Context, system.Options) (*system.System, error)
 
-	// Temporal starts the embedded Temporal server alone. Nil says that this program
+	// Temporal starts the embedded Temporal server alone. Nil means that this program
 	// was built without it.
 	Temporal func(context.Context, system.TemporalOptions) (system.Temporal, error)
 }
@@ -71,7 +71,7 @@ const (
 	ExitError   = 1
 	ExitChanges = 2 // with --detailed-exitcode: it worked, and something differs
 
-	ExitInterrupted = 130 // as shells say it of programs that Ctrl-C ended
+	ExitInterrupted = 130 // as in shells for programs that Ctrl-C ended
 )
 
 // ErrReported ends a command with ExitError where what is wrong stands on the
@@ -101,7 +101,7 @@ func Report(w io.Writer, err error) int {
 	return ExitError
 }
 
-// wrongUse adds to an error about flags or arguments where their use is told.
+// wrongUse adds to an error about flags or arguments where their use is described.
 func wrongUse(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 }
@@ -142,9 +142,8 @@ func (d *Deps) Env() *experiments.Env {
 // quiet is how long a search may take before a terminal shows that it goes on.
 const quiet = time.Second
 
-// Searching is what a search asks whether to stop. While it asks, a terminal shows for
-// how long it has gone on; done clears that away, before
-// anything else is printed.
+// Searching makes a search's stop function. While the search polls it, a terminal shows for
+// how long it has gone on; done clears that line, before anything else is printed.
 func (d *Deps) Searching(ctx context.Context, what string) (stop func() bool, done func()) {
 	begin := d.now()
 	shown := begin

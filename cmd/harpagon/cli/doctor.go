@@ -25,7 +25,7 @@ import (
 	"github.com/harpagon/harpagon/wire/listen"
 )
 
-// symptom is what the doctor has to say of one thing.
+// symptom is the doctor's finding on one thing.
 type symptom struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`
@@ -39,7 +39,7 @@ func seen(check string, ok bool, found, advice string) symptom {
 	return symptom{Check: check, OK: ok, Found: found, Advice: advice}
 }
 
-// Below these it says so.
+// Thresholds of findings.
 const (
 	leastShared = 256 << 20        // of /dev/shm
 	leastDisk   = 2 << 30          // free
@@ -88,7 +88,7 @@ func (x doctor) look(ctx context.Context) (all []symptom) {
 	for _, one := range []func() symptom{
 		x.library, x.driver, x.cores, x.load, x.memory, x.shared, x.files, func() symptom { return x.timers(ctx) }, x.clock, x.disk,
 	} {
-		if f := one(); f.Found != "" { // what cannot be told is left out
+		if f := one(); f.Found != "" { // what is unknown is left out
 			all = append(all, f)
 		}
 	}
@@ -101,7 +101,7 @@ func (x doctor) look(ctx context.Context) (all []symptom) {
 func (x doctor) library() symptom {
 	lib, err := onnxruntime.Find(onnxruntime.Options{})
 	if err != nil {
-		return seen("library", false, "no ONNX Runtime", fmt.Sprintf("Networks are computed by gorgonia, which knows 15 operators and is slow: %v", err))
+		return seen("library", false, "no ONNX Runtime", fmt.Sprintf("Networks are computed by gorgonia, which supports 15 operators and is slow: %v", err))
 	}
 	return seen("library", true, lib.Describe(), "")
 }
@@ -170,7 +170,7 @@ func (x doctor) memory() symptom {
 	return f
 }
 
-// number is what a file of lines "name number" says of a name; 0 where it says nothing.
+// number is the value of a name in a file of lines "name number"; 0 where it is missing.
 func (x doctor) number(file, name string) float64 {
 	text, _ := fs.ReadFile(x.root, file)
 	for line := range strings.Lines(string(text)) {

@@ -37,7 +37,7 @@ func TestDoctorReadsLoadAndMemory(t *testing.T) {
 	assert.True(t, x.load().OK)
 	assert.Contains(t, x.memory().Found, "at most 256 MiB for this container")
 	assert.False(t, x.memory().OK)
-	assert.Empty(t, machine(nil).load(), "what cannot be told is left out")
+	assert.Empty(t, machine(nil).load(), "what is unknown is left out")
 	assert.True(t, machine(nil).driver().OK)
 	var printed strings.Builder
 	require.NoError(t, describeSymptoms(&printed, []symptom{machine(nil).driver()}))

@@ -47,7 +47,7 @@ these services, and the system goes on.`,
 	return c
 }
 
-// stopProcess asks the process of the state folder to end, and waits until it has.
+// stopProcess signals the process of the state folder to end, and waits until it has.
 func stopProcess(ctx context.Context, d *Deps, folder system.Folder) error {
 	e, err := folder.Endpoints()
 	if err != nil {

@@ -240,7 +240,8 @@ func TestOverlaysThatAreTooMany(t *testing.T) {
 	assert.Empty(t, text)
 }
 
-// An address that nobody answers at, one that ends and one that stalls are told, and bounded.
+// An address without an answer, one that ends and one that stalls are reported, within
+// bounded time.
 func TestSourcesThatEndOrStall(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in is a script")

@@ -33,7 +33,7 @@ func TestFitted(t *testing.T) {
 			"name    first column     second column    third\nalpha   1                2                3\n",
 			"name    first column\nalpha   1\n\nname    second column    third\nalpha   2                3\n",
 		},
-		"two columns tell rows apart": {
+		"two columns distinguish rows": {
 			"a  b    first column     second column    c\n1  1    1                2                3\n1  2    4                5                6\n",
 			"a  b    first column\n1  1    1\n1  2    4\n\na  b    second column    c\n1  1    2                3\n1  2    5                6\n",
 		},
@@ -139,9 +139,9 @@ func TestTextAboutWhatRunsFitsTheWidth(t *testing.T) {
 	}
 }
 
-// talkative is a service of which much is to be said.
+// talkative is a service with a long status.
 func talkative() control.Status {
-	const long = "a reason that goes on for longer than a line of text has room for, because whoever wrote it had much to say about what was seen, and when, and why"
+	const long = "a reason that goes on for longer than a line of text has room for, because whoever wrote it had much to report about what was seen, and when, and why"
 	ms := time.Millisecond
 	p := histogram.Percentiles{P50: 1234567 * time.Microsecond, P99: 9876543 * time.Microsecond}
 	s := control.Status{

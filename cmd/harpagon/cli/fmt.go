@@ -126,7 +126,7 @@ func (f *formatter) stdin() error {
 		return err
 	}
 	if f.check || f.diff {
-		return f.tell("<stdin>", src, formatted)
+		return f.show("<stdin>", src, formatted)
 	}
 	_, err = f.deps.Stdout.Write(formatted)
 	return err
@@ -141,7 +141,7 @@ func (f *formatter) file(name string) error {
 	if err != nil || !ok || bytes.Equal(src, formatted) {
 		return err
 	}
-	if err := f.tell(name, src, formatted); err != nil || f.check || !f.write {
+	if err := f.show(name, src, formatted); err != nil || f.check || !f.write {
 		return err
 	}
 	return osutil.ReplaceFile(name, formatted, 0o644)
@@ -158,9 +158,8 @@ func (f *formatter) format(name string, src []byte) (formatted []byte, ok bool, 
 	return nil, false, hcl.WriteDiagnostics(f.deps.Stderr, shown, diags, f.deps.Colours())
 }
 
-// tell prints the name of a file that is not in canonical form, and the
-// difference.
-func (f *formatter) tell(name string, src, formatted []byte) error {
+// show prints the name of a file that is not in canonical form, and the difference.
+func (f *formatter) show(name string, src, formatted []byte) error {
 	if bytes.Equal(src, formatted) {
 		return nil
 	}

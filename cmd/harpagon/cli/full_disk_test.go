@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/sdk/local"
 )
 
-// TestAFullDiskIsNamed: who asks a system that cannot write its state is told so, and answered
-// again as soon as there is room.
+// TestAFullDiskIsNamed: commands to a system that cannot write its state fail with that
+// reason, and succeed again as soon as there is room.
 func TestAFullDiskIsNamed(t *testing.T) {
 	disk, err := testkit.MountDisk(filepath.Join(t.TempDir(), "disk"), "size=64m,mode=0700")
 	if err != nil {

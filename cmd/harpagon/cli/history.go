@@ -56,7 +56,7 @@ type changeRow struct {
 	Generation int       `json:"generation"`
 	At         time.Time `json:"at"`
 	Reason     string    `json:"reason"`
-	By         string    `json:"by,omitempty"` // who asked, as they said; empty where nobody did
+	By         string    `json:"by,omitempty"` // who requested it, by their own account; empty where nobody did
 	State      string    `json:"state"`        // serves, kept, failed, or empty
 	Failure    string    `json:"failure,omitempty"`
 	Rate       float64   `json:"rate"` // that it was planned for, or sustains

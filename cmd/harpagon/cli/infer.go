@@ -178,7 +178,7 @@ func inferJSON(r *sdk.Result, platform string) any {
 	return out
 }
 
-// Emulated says of an answer from a platform that it is made up; empty where networks run.
+// Emulated is a note that an answer from a platform is made up; empty where networks run.
 func Emulated(platform string) string {
 	if platform != oip.PlatformEmulated {
 		return ""

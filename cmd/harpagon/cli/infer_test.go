@@ -14,8 +14,8 @@ import (
 	"github.com/harpagon/harpagon/wire/oip"
 )
 
-// An answer that is made up says so, to people and to programs.
-func TestInferSaysThatAnAnswerIsEmulated(t *testing.T) {
+// An answer that is made up is marked so, for people and for programs.
+func TestInferMarksEmulatedAnswers(t *testing.T) {
 	platform := oip.PlatformEmulated
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/infer") {

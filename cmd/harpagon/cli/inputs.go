@@ -205,7 +205,7 @@ func shown(t sdk.Tensor) string {
 // mostItems bounds the made-up items of a query, for memory's sake.
 const mostItems = 1 << 20
 
-// query makes up a query of the size asked for.
+// query makes up a query of the size in --size.
 func (f *inferFlags) query(ports []pipelines.Port) (sdk.Inputs, error) {
 	if len(f.inputs) > 0 {
 		return nil, fmt.Errorf("--size makes inputs up, and --input reads them: give one of the two")
@@ -230,7 +230,7 @@ func madeUp(ports []pipelines.Port, size int, rng *rand.Rand) (sdk.Inputs, error
 }
 
 // queries draws the requests of a load whose queries have the sizes of a mix:
-// each size as often as its weight says, in an order that the seed shuffles.
+// each size in proportion to its weight, in an order that the seed shuffles.
 func (f *loadFlags) queries(d *Deps, pool string, ports []pipelines.Port) ([]sdk.Inputs, error) {
 	if len(f.inputs) > 0 {
 		return nil, fmt.Errorf("--sizes makes inputs up, and --input reads them: give one of the two")
@@ -288,8 +288,8 @@ func readMix(d *Deps, path, name string) (pipelines.Mix, error) {
 	return nil, fmt.Errorf("--sizes %s: it declares no pool %q", path, name)
 }
 
-// readArrivals reads what --arrivals says, and the file that it names. Findings
-// in the file are shown at their places.
+// readArrivals reads --arrivals, and the file that it names. Findings in the file are shown
+// at their places.
 func readArrivals(d *Deps, text string) (arrivals.Process, error) {
 	a, name, err := arrivals.Parse(text)
 	if err != nil {

@@ -189,7 +189,7 @@ func (f *loadFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	return errors.Join(err, f.enough(all))
 }
 
-// enough is an error where less was in time than --fail-below asks for.
+// enough is an error where less was in time than --fail-below requires.
 func (f *loadFlags) enough(all []*load.Report) error {
 	for _, r := range all {
 		if r.Attainment < f.below {
@@ -199,8 +199,8 @@ func (f *loadFlags) enough(all []*load.Report) error {
 	return nil
 }
 
-// objective is what the requests are counted against; told is what the server
-// says, 0 for a server that has no objectives.
+// objective is the objective that requests are counted against: --slo, else told, that of
+// the server; 0 for a server without objectives.
 func (f *loadFlags) objective(name string, told time.Duration) (time.Duration, error) {
 	switch {
 	case f.slo < 0:
@@ -342,7 +342,7 @@ type target struct {
 }
 
 // loadAll loads several services at once, at the rates that are planned for or in
-// proportion to them. Those that nobody asks have no report.
+// proportion to them. Those at a rate of 0 have no report.
 func (f *loadFlags) loadAll(ctx context.Context, d *Deps, client *sdk.Client, all []target) (done []*load.Report, _ error) {
 	total := 0.0
 	for _, a := range all {
@@ -363,7 +363,7 @@ func (f *loadFlags) loadAll(ctx context.Context, d *Deps, client *sdk.Client, al
 			o.Rate = f.options.Rate * Share(a.planned.Rate, total, len(all))
 		}
 		if o.Rate == 0 {
-			continue // nobody asks
+			continue // it gets no requests
 		}
 		wg.Go(func() {
 			reports[i], errs[i] = load.Run(ctx, o, func(ctx context.Context, n int) (*wire.InferResponse, error) {
@@ -434,7 +434,7 @@ type loadRow struct {
 	Unanswered int               `json:"unanswered"` // when the generator stopped waiting
 	Wrong      int               `json:"wrong"`      // answers that differ from what was to be expected, where that is known
 	Attainment float64           `json:"attainment"`
-	Reasons    map[string]string `json:"reasons,omitempty"` // what the first error of each code says
+	Reasons    map[string]string `json:"reasons,omitempty"` // text of the first error of each code
 	LatencyMS  histogram.MS      `json:"latency_ms"`
 }
 
@@ -457,7 +457,7 @@ func newLoadRow(r *load.Report) loadRow {
 	return row
 }
 
-// writeLoads prints the loads beside the fields of whole, which has more to say.
+// writeLoads prints the loads beside the fields of whole, which has more of them.
 func writeLoads(to io.Writer, whole any, reports []*load.Report) error {
 	raw, err := json.Marshal(whole)
 	if err != nil {

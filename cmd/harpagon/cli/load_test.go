@@ -20,8 +20,8 @@ import (
 	"github.com/harpagon/harpagon/wire/oip"
 )
 
-// plainServer answers no more than the Open Inference Protocol asks for: it has
-// no list of models, reports no objective and leaves the batch dimension open.
+// plainServer answers no more than the Open Inference Protocol requires: it has no list of
+// models, reports no objective and leaves the batch dimension open.
 func plainServer(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {

@@ -16,14 +16,14 @@ func TestRolesAwaitTheNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
 		until   time.Duration // when the namespace is there
 		then    error
-		patient time.Duration // until the role is told to stop
+		patient time.Duration // until the role is stopped
 		want    string        // error
 		told    int
 		took    time.Duration
 	}{
 		"it is there":         {patient: time.Hour},
 		"no workflow runs":    {then: serviceerror.NewNotFound("fleet"), patient: time.Hour},
-		"may not be asked":    {then: errors.New("permission denied"), patient: time.Hour},
+		"access is denied":    {then: errors.New("permission denied"), patient: time.Hour},
 		"made after the port": {until: 5500 * time.Millisecond, patient: time.Hour, told: 1, took: 6 * time.Second},
 		"misspelt":            {until: time.Hour, patient: time.Hour, told: 1, took: namespaceWithin, want: `no namespace "n"; make it, or set TEMPORAL_NAMESPACE`},
 		"stopped meanwhile":   {until: time.Hour, patient: 2 * time.Second, told: 1, took: 2 * time.Second, want: `no namespace "n"`},

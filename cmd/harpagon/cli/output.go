@@ -14,8 +14,8 @@ import (
 const narrowest = 40
 
 // fitter is an output whose lines are kept within a width: prose is wrapped
-// between words, and a table that is wider is folded, each part beginning with
-// the columns that tell its rows apart. Text goes out when a command ends, or at once, where at is
+// between words, and a table that is wider is folded, each part beginning with the columns
+// that distinguish its rows. Text goes out when a command ends, or at once, where at is
 // true: then what is written in one go is laid out together.
 type fitter struct {
 	to     io.Writer
@@ -163,7 +163,7 @@ func writeTable(b *strings.Builder, lines []string, width int) {
 	}
 }
 
-// keyColumns is how many of the first columns tell all rows apart; one where that takes
+// keyColumns is how many of the first columns distinguish all rows; one where that takes
 // more than half of the width.
 func keyColumns(rows [][]rune, cuts []int, width int) int {
 	for n := 1; n < len(cuts)-1 && cuts[n] <= width/2; n++ {
@@ -216,7 +216,7 @@ func part(row []rune, from, to int) string {
 	return string(piece) + strings.Repeat(" ", to-from-len(piece))
 }
 
-// lineWidth is what lines of text are kept within where nobody says otherwise.
+// lineWidth is the default width of lines of text.
 const lineWidth = 100
 
 // wrapped breaks a text between words so that no line is longer than width;
@@ -241,7 +241,7 @@ func wrapped(text string, width int, indent string) string {
 	return b.String()
 }
 
-// checkPicture says early that a picture cannot be written to the file.
+// checkPicture returns an error early when a picture cannot be written to the file.
 func checkPicture(path string) error {
 	if path == "" {
 		return nil

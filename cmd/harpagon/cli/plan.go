@@ -27,8 +27,8 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// unmeetable is the finding that plan tells as an infeasible plan, with its
-// reason, so that other pipelines of the same files are planned all the same.
+// unmeetable is the finding that plan reports as an infeasible plan, with its reason, so
+// that other pipelines of the same files are planned all the same.
 const unmeetable = pipelines.UnmetObjective
 
 // Plans is the JSON of the command: see the fields of plan.Plan, pool.Plan,
@@ -142,7 +142,7 @@ func (f *planFlags) run(ctx context.Context, x *Declaration, paths []string, doc
 	case err != nil:
 		return err
 	case all.infeasible():
-		return ErrReported // each plan says why
+		return ErrReported // each plan has its reason
 	case f.detailed && changed:
 		return ErrChanges
 	}
@@ -167,8 +167,8 @@ func plansOf(found []scheduler.Plan) Plans {
 	return all
 }
 
-// plannable is what the files declare, planned as the flags say, with what the
-// state folder keeps of measurements. Every module has a profile.
+// plannable is what the files declare, with the planning flags applied and the measurements
+// of the state folder. Every module has a profile.
 func plannable(x *Declaration, planning *PlanningFlags, state *stateFlag, paths []string) (*pipelines.Document, error) {
 	if err := planning.Check(); err != nil {
 		return nil, err
@@ -365,8 +365,8 @@ func (f *planFlags) running(ctx context.Context, d *Deps, doc *pipelines.Documen
 	return changes
 }
 
-// compareRunning reports what a plan for a rate changes of what a status tells; the
-// zero Status is of nothing that runs.
+// compareRunning returns what a plan for a rate changes compared with a status; the zero
+// Status means that nothing runs.
 func compareRunning(s control.Status, to plan.Plan, rate float64) planChange {
 	c := planChange{Pipeline: to.Pipeline, ToCost: to.Cost, ToRate: rate}
 	c.change = workflows.Change{ToRate: c.ToRate, ToCost: to.Cost, ToSLO: to.SLO, First: s.Plan == nil || s.Plan.Pipeline == nil}

@@ -22,7 +22,7 @@ import (
 	"github.com/harpagon/harpagon/workflows/control"
 )
 
-// PlanOrigin states what the plans of a file were made from, so that apply --plan can tell
+// PlanOrigin states what the plans of a file were made from, so that apply --plan can check
 // whether they still hold.
 type PlanOrigin struct {
 	Version     string             `json:"version"` // of the program
@@ -233,7 +233,7 @@ func (m *PlanOrigin) VerifyCurrent(ctx context.Context, d *Deps, commands *contr
 		}
 	}
 	if m.Fleet == "" {
-		return nil // no system ran then; whether there is room, placing says
+		return nil // no system ran then; placement finds out whether there is room
 	}
 	fleet, runs, err := (&stateFlag{Dir: state}).Fleet(ctx, d, specs)
 	if err == nil && (!runs || digest(&fleet) != m.Fleet) {

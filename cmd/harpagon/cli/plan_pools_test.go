@@ -43,8 +43,8 @@ func TestPlanPool(t *testing.T) {
 	assert.GreaterOrEqual(t, goodput["exact"], goodput["kairos"])
 }
 
-// TestPlanOfAnInfeasiblePool holds that plan tells with the reason what
-// validate calls an error at its place.
+// TestPlanOfAnInfeasiblePool holds that plan reports as a reason what validate reports as
+// an error at its place.
 func TestPlanOfAnInfeasiblePool(t *testing.T) {
 	got := run(t, "plan", examplePool, "--var", "budget=0.5", "--json")
 	assert.Equal(t, ExitError, got.code)

@@ -63,6 +63,6 @@ pipeline "p" {
 	require.NoError(t, system.Folder(state).Kept(engines).Save(task, []pipelines.Point{at(1, 800*time.Millisecond), at(2, 900*time.Millisecond)}))
 	got = run(t, "plan", file, "--state", state)
 	assert.Equal(t, ExitError, got.code)
-	assert.Contains(t, got.stdout, "others used up to 0.9 cores while m was profiled", "a refused plan says what may be wrong with its profile")
+	assert.Contains(t, got.stdout, "others used up to 0.9 cores while m was profiled", "a refused plan states what may be wrong with its profile")
 	assert.Contains(t, got.stdout, "harpagon profile --again")
 }

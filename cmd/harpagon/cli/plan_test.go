@@ -104,8 +104,7 @@ func TestPlanKeepsAndCompares(t *testing.T) {
 	assert.Equal(t, "a letter", read(t, out))
 }
 
-// TestPlanBlock holds that commands plan as the plan block says, and that flags
-// go before it.
+// TestPlanBlock holds that commands follow the plan block, and that flags override it.
 func TestPlanBlock(t *testing.T) {
 	folder := smallFolder(t, "400ms")
 	files, err := filepath.Glob(filepath.Join(folder, "*.hcl"))
@@ -144,5 +143,5 @@ func TestPlanBlock(t *testing.T) {
 	got = run(t, "simulate", folder, "--devices", "cpu=1", "--policy", "exact")
 	assert.Contains(t, got.stderr, "--devices runs pipelines without a plan, and --policy sets how to plan")
 	got = run(t, "up", "--split", "lc")
-	assert.Contains(t, got.stderr, "embedded system", "a program without the server says so first")
+	assert.Contains(t, got.stderr, "embedded system", "a program without the server reports that first")
 }

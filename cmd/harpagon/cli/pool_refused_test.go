@@ -55,7 +55,8 @@ const ofNetwork = `  model    = "fixed.onnx"
 `
 
 // Wrong declarations that are applied while a pool serves are refused at their place in the files,
-// or, where only the fleet can tell, with what to do. What serves goes on, and no query is lost.
+// or, where only the fleet finds the fault, with what to do. What serves goes on, and no
+// query is lost.
 func TestAPoolServesOnWhenABadDeclarationIsApplied(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	write := func(name, text string) {
@@ -111,7 +112,7 @@ func TestAPoolServesOnWhenABadDeclarationIsApplied(t *testing.T) {
 	assert.Empty(t, lost())
 }
 
-// askAll asks for answers until it is told to end, and tells then what was lost.
+// askAll sends requests until end is called, which returns what was lost.
 func askAll(t *testing.T, c *sdk.Client) (end func() []string) {
 	var asking sync.WaitGroup
 	var mu sync.Mutex

@@ -17,8 +17,8 @@ func noTemporal(context.Context, system.TemporalOptions) (system.Temporal, error
 	return nil, errors.New("a server was started")
 }
 
-// Whatever listens says at once by which flag a port is chosen that another program has.
-// None of them comes to its Temporal server, which is not there.
+// Every command that listens reports at once a port in use and the flag that sets it. None
+// of them needs its Temporal server for that, which is not there.
 func TestABusyPortIsNamedWithItsFlag(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

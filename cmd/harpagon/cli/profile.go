@@ -178,8 +178,8 @@ func (f *profileFlags) run(ctx context.Context, d *Deps, doc pipelines.Document)
 	return errors.Join(append(failures, f.write(d, all))...)
 }
 
-// ask lets the system on the state folder measure a pipeline again that it
-// serves; false where there is none, or it does not serve the pipeline.
+// ask has the system on the state folder measure a pipeline again that it serves; false
+// where there is none, or it does not serve the pipeline.
 func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (asked bool, err error) {
 	if !f.again || !system.Folder(f.state.Dir).Running() {
 		return false, nil
@@ -201,10 +201,11 @@ func (f *profileFlags) ask(ctx context.Context, d *Deps, p pipelines.Pipeline) (
 	return asked, err
 }
 
-// measure takes what is kept and measures the rest, or everything again that the
-// system was not asked to. What it has measured before an error is kept, and returned.
+// measure takes what is kept and measures the rest, or with --again everything that the
+// system has not measured again. What it has measured before an error is kept, and
+// returned.
 func (f *profileFlags) measure(ctx context.Context, d *Deps, host *executors.Host, kept activities.Profiles, asked bool, pipeline string, task executors.MeasureTask) ([]pipelines.Point, error) {
-	if engine, err := host.EngineFor(task.Module); err == nil { // else measuring says it
+	if engine, err := host.EngineFor(task.Module); err == nil { // else measuring returns the error
 		task = task.Fit(engine)
 	}
 	var known []pipelines.Point
@@ -394,7 +395,7 @@ func (f *profileFlags) survey(c *cobra.Command, d *Deps, x *Declaration, paths [
 	}
 	about := problem.Function.Profile
 	about.Calls = f.told(d, got)
-	if about.GPU == nil { // else the profile that there was says it
+	if about.GPU == nil { // else the earlier profile has it
 		thresholds, most := got.Holds()
 		about.GPU = &pipelines.GPULine{Thresholds: thresholds, MaxBatch: most}
 	}
@@ -415,7 +416,7 @@ func (f *profileFlags) problem(doc *pipelines.Document) (functions.Problem, erro
 	return functions.Problem{}, fmt.Errorf("no function is called %q", f.function)
 }
 
-// told reports what was measured besides the model.
+// told prints and returns what was measured besides the model.
 func (f *profileFlags) told(d *Deps, got serverless.SurveyResult) pipelines.CallTimes {
 	var calls pipelines.CallTimes
 	fmt.Fprintf(d.Stderr, "the calls cost %s by the declared terms\n", quantity.Money(got.Cost))

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A search that asks whether to stop shows on a terminal that it goes on, nothing
-// elsewhere, and is told when its command is interrupted.
+// A search that polls its stop function shows progress on a terminal, nothing elsewhere,
+// and stops when its command is interrupted.
 func TestSearchingShowsThatItGoesOn(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())

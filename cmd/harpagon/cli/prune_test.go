@@ -31,8 +31,8 @@ func (r *runningServices) Delete(_ context.Context, name, _ string) (pipelines.K
 	return pipelines.KindPipeline, nil
 }
 
-// What is declared is never deleted, what is not only once somebody has said so, and
-// asking deletes nothing.
+// What is declared is never deleted, other services only after confirmation, and asking
+// deletes nothing.
 func TestPrune(t *testing.T) {
 	declared := []scheduler.Spec{{Pipeline: &pipelines.Pipeline{Name: "b"}}}
 	for name, c := range map[string]struct {
@@ -43,12 +43,12 @@ func TestPrune(t *testing.T) {
 		left     runningServices
 		says     string
 	}{
-		"not asked for":   {pruneFlags{}, false, "", 0, runningServices{"a", "b", "c"}, ""},
-		"said beforehand": {pruneFlags{prune: true, yes: true}, false, "", time.Minute, runningServices{"b"}, ""},
-		"typed":           {pruneFlags{prune: true}, true, "yes\n", time.Minute, runningServices{"b"}, ""},
-		"typed otherwise": {pruneFlags{prune: true}, true, "y\n", time.Minute, runningServices{"a", "b", "c"}, "nothing was changed: --prune would delete a, c; give --yes"},
-		"no terminal":     {pruneFlags{prune: true}, false, "yes\n", time.Minute, runningServices{"a", "b", "c"}, "give --yes to delete without asking"},
-		"without waiting": {pruneFlags{prune: true, yes: true}, false, "", 0, runningServices{"a", "b", "c"}, "give --wait a time"},
+		"not requested":      {pruneFlags{}, false, "", 0, runningServices{"a", "b", "c"}, ""},
+		"confirmed by --yes": {pruneFlags{prune: true, yes: true}, false, "", time.Minute, runningServices{"b"}, ""},
+		"typed":              {pruneFlags{prune: true}, true, "yes\n", time.Minute, runningServices{"b"}, ""},
+		"typed otherwise":    {pruneFlags{prune: true}, true, "y\n", time.Minute, runningServices{"a", "b", "c"}, "nothing was changed: --prune would delete a, c; give --yes"},
+		"no terminal":        {pruneFlags{prune: true}, false, "yes\n", time.Minute, runningServices{"a", "b", "c"}, "give --yes to delete without asking"},
+		"without waiting":    {pruneFlags{prune: true, yes: true}, false, "", 0, runningServices{"a", "b", "c"}, "give --wait a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := runningServices{"a", "b", "c"}

@@ -126,7 +126,7 @@ func (f *replayFlags) run(d *Deps, path string) error {
 	return nil
 }
 
-// chosen are the stations that were asked for.
+// chosen are the stations that flags select.
 func (f *replayFlags) chosen(all []recording.Station) ([]recording.Station, error) {
 	if len(f.stations) == 0 {
 		return all, nil

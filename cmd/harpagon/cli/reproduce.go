@@ -108,7 +108,7 @@ it, so that other work hardly matters.`,
 	return c
 }
 
-// choose finds the figures that were asked for, each once; all without any ID.
+// choose finds the figures by ID, each once; all without any ID.
 func choose(all []experiments.Figure, ids []string) ([]experiments.Figure, error) {
 	if len(ids) == 0 {
 		return all, nil
@@ -341,7 +341,7 @@ func (f *reproduceFlags) explainAll(ctx context.Context, d *Deps, e *experiments
 	return nil
 }
 
-// keep writes a figure to the folder that was asked for.
+// keep writes a figure to the chosen folder.
 func (f *reproduceFlags) keep(d *Deps, one *experiments.Figure, r experiments.Result, head string) error {
 	if f.plot != "" && f.plot != f.out && one.Picture != nil {
 		if err := drawFigures(d, "--plot", filepath.Join(f.plot, filepath.FromSlash(one.ID)), one, r); err != nil {

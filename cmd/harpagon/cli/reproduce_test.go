@@ -50,8 +50,8 @@ func TestListOfFiguresIsComplete(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotMade: a figure that another shows is that one, of the others the reason is
-// told.
+// TestWhatIsNotMade: a figure that another shows is that one, for the others the reason is
+// printed.
 func TestWhatIsNotMade(t *testing.T) {
 	all := experiments.All()
 	for _, p := range experiments.Elsewhere() {

@@ -266,8 +266,8 @@ func dialTemporal(ctx context.Context, d *Deps, proof secure.Credentials) (t cli
 // reachEvery is the pace at which a role looks for a Temporal server that is away.
 const reachEvery = time.Second
 
-// reach dials a Temporal server. While it is away it waits, and says so once: hosts start
-// in any order. What is wrong otherwise, such as a certificate, stays wrong.
+// reach dials a Temporal server. While it is away it waits, and logs that once: hosts start
+// in any order. Other errors, such as a bad certificate, are returned.
 func reach(ctx context.Context, o client.Options, tell func(string)) (client.Client, error) {
 	for told := false; ; {
 		t, err := client.DialContext(ctx, o)

@@ -148,7 +148,7 @@ func asInTerraform(args []string) []string {
 	return args
 }
 
-// forPrograms says of which commands the output is read by others than people.
+// forPrograms reports whether a command's output is read by programs.
 func forPrograms(c *cobra.Command) bool {
 	for _, name := range []string{"json", "markdown"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Value.String() == "true" {
@@ -159,7 +159,7 @@ func forPrograms(c *cobra.Command) bool {
 		c.HasParent() && c.Parent().Name() == "completion"
 }
 
-// cleansUp says of which commands something remains when they are cut off.
+// cleansUp reports whether a command leaves something behind when it is cut off.
 func cleansUp(command string) bool {
 	return slices.Contains([]string{"up", "demo", "gateway", "dispatcher", "worker", "control", "temporal", "profile", "load", "apply", "down", "reproduce"}, command)
 }

@@ -24,10 +24,11 @@ import (
 // Garbage is collected when the heap has grown to four times what lives, instead of to
 // twice: with an embedded Temporal tens of megabytes live, and to look through them for
 // every few thousand requests takes a sixth of what small ones cost. Where memory gets
-// short, at half of the machine's, it is collected as often as it must be. What GOGC and
-// GOMEMLIMIT say goes before.
+// short, at half of the machine's, it is collected as often as it must be. GOGC and
+// GOMEMLIMIT override that.
 //
-// Until ctx ends it runs on as few processors as it needs, where Deps.TuneProcessors says so.
+// Until ctx ends it runs on as few processors as it needs, where Deps.TuneProcessors is
+// set.
 func (d *Deps) Settle(ctx context.Context) {
 	if d.RelaxTimerSlack != nil {
 		d.RelaxTimerSlack()
@@ -55,7 +56,7 @@ func (d *Deps) Bound(requests int64) {
 
 // garbage is by how many percent of what lives the heap may grow before garbage is
 // collected, and how many bytes it may hold in all; 0 leaves either as it is. total is
-// the machine's memory, 0 where it cannot be told: then nothing would bound the heap.
+// the machine's memory, 0 where unknown: then nothing would bound the heap.
 func garbage(getenv func(string) string, total int64) (percent int, most int64) {
 	const growth, share = 300, 2
 	if total == 0 {
@@ -70,8 +71,8 @@ func garbage(getenv func(string) string, total int64) (percent int, most int64) 
 	return percent, most
 }
 
-// memoryShare is the part of a machine's memory that requests under way may hold
-// where nothing else is said.
+// memoryShare is the part of a machine's memory that requests under way may hold by
+// default, as its divisor.
 const memoryShare = 4
 
 // limitFlags bound what callers can make a gateway hold.
@@ -88,8 +89,7 @@ func (f *limitFlags) Register(c *cobra.Command) {
 	registerConnections(c, &f.connections)
 }
 
-// registerConnections adds the flag that bounds connections; checkConnections says what is
-// wrong with it.
+// registerConnections adds the flag that bounds connections; checkConnections validates it.
 func registerConnections(c *cobra.Command, most *int) {
 	c.Flags().IntVar(most, "max-connections", 0, "how many connections each port keeps open; 0 means 4,096, or a quarter of the files that the process may have open where that is less")
 }
@@ -102,7 +102,7 @@ func checkConnections(most int) error {
 	return nil
 }
 
-// Limits are what the flags say.
+// Limits are the values of the flags.
 func (f *limitFlags) Limits() (roles.Limits, error) {
 	if err := checkConnections(f.connections); err != nil {
 		return roles.Limits{}, err
@@ -135,11 +135,11 @@ func bytesFlag(name, text string, otherwise int64) (int64, error) {
 	return n, err
 }
 
-// requestBytes is how much memory requests may take in a process where nothing else is said.
+// requestBytes is how much memory requests may take in a process by default.
 func requestBytes() int64 { return physical() / memoryShare }
 
 // physical is the memory that this process can have in bytes: the machine's, or its
-// container's; 0 where it cannot be told.
+// container's; 0 where unknown.
 func physical() int64 {
 	total := int64(0)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -156,7 +156,7 @@ func physical() int64 {
 	return total
 }
 
-// portFlags are those that say where commands listen. The one of a command that has no flag
+// portFlags are those that set where commands listen. The one of a command that has no flag
 // for a port, because it goes by another, comes last.
 var portFlags = []string{"http", "grpc", "ui", "addr", "attach", "store-listen", "metrics", "listen"}
 
@@ -196,11 +196,11 @@ func namePort(c *cobra.Command, err error) error {
 	return err
 }
 
-// tokenVariable holds the secret that gateways and stores ask for. It is no flag,
-// because other users of a machine can read the arguments of a process.
+// tokenVariable holds the secret that gateways and stores require. It is no flag, because
+// other users of a machine can read the arguments of a process.
 const tokenVariable = "HARPAGON_TOKEN"
 
-// securityFlags say with what a process proves itself, and whom it believes.
+// securityFlags name a process's own certificate and the authorities that it trusts.
 type securityFlags struct {
 	files  secure.Files
 	tokens string
@@ -216,7 +216,7 @@ func (f *securityFlags) Register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.plain, "plaintext", false, "let the token of "+tokenVariable+" travel between hosts without TLS, on a network that is trusted")
 }
 
-// Credentials are what the flags and the environment say.
+// Credentials are those of the flags and the environment.
 func (f *securityFlags) Credentials() (secure.Credentials, error) {
 	identity, err := secure.Load(f.files)
 	if err != nil {

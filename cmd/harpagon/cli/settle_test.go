@@ -15,7 +15,7 @@ func TestGarbageIsCollectedAsTheEnvironmentSays(t *testing.T) {
 		percent int
 		most    int64
 	}{
-		{"nothing said", nil, total, 300, total / 2},
+		{"nothing set", nil, total, 300, total / 2},
 		{"GOGC", map[string]string{"GOGC": "50"}, total, 0, total / 2},
 		{"GOMEMLIMIT", map[string]string{"GOMEMLIMIT": "1GiB"}, total, 300, 0},
 		{"both", map[string]string{"GOGC": "off", "GOMEMLIMIT": "1GiB"}, total, 0, 0},

@@ -112,7 +112,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "seed of all that is random")
 	flags.StringSliceVar(&f.devices, "devices", nil, "share so many devices among all pipelines, without a plan: `hardware=N`; may be repeated")
 	flags.StringSliceVar(&f.devices, "pool", nil, "`hardware=N`")
-	_ = flags.MarkHidden("pool") // MarkDeprecated says so on standard output, where --json is read
+	_ = flags.MarkHidden("pool") // MarkDeprecated prints to standard output, where --json is read
 	flags.BoolVar(&f.goodput, "find-goodput", false, "find the highest rate at which every pipeline keeps the attainment")
 	flags.Float64Var(&f.attainment, "attainment", simulate.DefaultAttainment, "the share of each pipeline's requests to be in time, for --find-goodput")
 	flags.Float64Var(&f.tolerance, "tolerance", simulate.DefaultTolerance, "how close to come to the goodput, as a part of it")

@@ -19,7 +19,7 @@ import (
 )
 
 // simulatedFunction is the JSON of one function: what became of its requests,
-// and what they cost. One without a plan says why.
+// and what they cost. One without a plan has a reason.
 type simulatedFunction struct {
 	Function       string         `json:"function"`
 	Policy         string         `json:"policy"`
@@ -92,7 +92,7 @@ func (f *simulateFlags) functionRate(doc *pipelines.Document, fn *pipelines.Func
 	return f.rate * Share(fn.Rate(), total, len(doc.Functions))
 }
 
-// beyondFunctions is a flag that was given and says nothing about functions.
+// beyondFunctions is a flag that was given and does not apply to functions.
 func (f *simulateFlags) beyondFunctions() string {
 	switch {
 	case len(f.devices) > 0:
@@ -123,7 +123,7 @@ func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate 
 	}
 	o := functions.SimulateOptions{Duration: f.options.Duration, Seed: f.options.Seed, Rate: rate, Record: f.recording.of(plan.Function)}
 	if rate == 0 {
-		o.Duration = 0 // nobody asks
+		o.Duration = 0 // it has no requests
 	}
 	r, err := functions.Simulate(p, plan, o)
 	if err != nil {
@@ -142,7 +142,7 @@ func (f *simulateFlags) function(p functions.Problem, plan functions.Plan, rate 
 }
 
 // simulatedPool is the JSON of one pool: what became of its queries. One
-// without a plan says why.
+// without a plan has a reason.
 type simulatedPool struct {
 	Pool        string             `json:"pool"`
 	Policy      string             `json:"policy"`

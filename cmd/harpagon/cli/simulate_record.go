@@ -40,7 +40,7 @@ func (r *recorder) observer() simulate.Observer {
 	}}
 }
 
-// write makes the files that were asked for.
+// write makes the files that flags name.
 func (r *recorder) write(d *Deps, f *simulateFlags, result simulate.Result) error {
 	if r.left > 0 {
 		fmt.Fprintf(d.Stderr, "only the first %d batches were kept, %d more were not; take a shorter --duration to have all\n", mostBatches, r.left)

@@ -18,8 +18,8 @@ import (
 )
 
 // simulations is the JSON of the command: see the fields of
-// simulate.PipelineResult. A pipeline without a plan says why. Models is there
-// with --find-goodput: what became of each pipeline's requests at that rate.
+// simulate.PipelineResult. A pipeline without a plan has a reason. Models is there with
+// --find-goodput: what became of each pipeline's requests at that rate.
 type simulations struct {
 	Simulations []any                   `json:"simulations"`
 	Models      []simulate.Attained     `json:"models,omitempty"`

@@ -114,7 +114,7 @@ func TestSimulateSaysWhatIsWrong(t *testing.T) {
 }
 
 // TestSimulateANetwork: delays may be random; the JSON of a constant one is what it was,
-// and a file of percentiles that is wrong is told with its line.
+// and errors of a file of percentiles name the line.
 func TestSimulateANetwork(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	median := func(delay string) float64 {

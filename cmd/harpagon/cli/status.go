@@ -188,7 +188,7 @@ type deviceRow struct {
 	Quota     float64 `json:"quota,omitempty"` // of the host, where it offers more cores
 }
 
-// gpuRow leaves out what the driver does not tell.
+// gpuRow leaves out what the driver does not report.
 type gpuRow struct {
 	Name        string       `json:"name"`
 	MemoryMiB   float64      `json:"memory_mib"`
@@ -251,7 +251,7 @@ func writeDevices(to io.Writer, all []devices.Reading) error {
 	fmt.Fprintln(w, "device\thardware\texecutors\tbatches\tbusy s\tmemory MiB\tin use\ttemperature\tprocesses")
 	rows, idle := worthShowing(deviceRows(all))
 	for _, row := range rows {
-		// Without a GPU, what executors say they hold is all that is known.
+		// Without a GPU, memory is only known as executors report it.
 		memory, use, heat, processes := fmt.Sprintf("%.0f", row.HeldMiB), "-", "-", "-"
 		if row.OfferMiB > 0 {
 			memory += fmt.Sprintf(" of %.0f", row.OfferMiB)

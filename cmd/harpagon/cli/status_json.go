@@ -19,7 +19,7 @@ type serviceRow struct {
 	Name       string        `json:"name"`
 	Kind       string        `json:"kind"` // pipeline, pool or function
 	Phase      string        `json:"phase"`
-	Generation int           `json:"generation"` // that serves; while none does, the one that is asked for
+	Generation int           `json:"generation"` // that serves; while none does, the one that is requested
 	Rate       float64       `json:"rate"`
 	Policy     string        `json:"policy"`
 	CostModel  string        `json:"cost_model,omitempty"`

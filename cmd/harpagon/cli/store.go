@@ -24,7 +24,7 @@ func (f *fetchFlag) Register(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.commands, "fetch", nil, "`SCHEME=COMMAND` that fetches models at addresses of a scheme (oci, s3, gs, hf), with {url} and {file} in it; may be given several times")
 }
 
-// Fetcher is what the flag says.
+// Fetcher is that of the flag.
 func (f *fetchFlag) Fetcher() (content.Fetcher, error) {
 	commands, err := content.ParseCommands(f.commands)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *storeFlag) Store(folder string, c secure.Credentials) (content.Store, e
 	return s, err
 }
 
-// cacheFlags say where a worker keeps the files of modules.
+// cacheFlags set where a worker keeps the files of modules.
 type cacheFlags struct{ dir, size string }
 
 // Register adds --cache and --cache-size to a command.
@@ -74,7 +74,7 @@ func (f *cacheFlags) Limit() (int64, error) {
 	return Size("cache-size", f.size)
 }
 
-// Size reads how many bytes the flag of that name asks for; 0 where it was not given.
+// Size parses the bytes in the flag of that name; 0 where it was not given.
 func Size(flag, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -89,7 +89,7 @@ func Size(flag, text string) (int64, error) {
 	return n, err
 }
 
-// Cache is what the flags say.
+// Cache is that of the flags.
 func (f *cacheFlags) Cache(store content.Store) (*content.Cache, error) {
 	limit, err := f.Limit()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // root is the folder of the module.
 const root = "../../.."
 
-// TestEveryDeclarationOfTheRepository holds all HCL files to what users are
-// told: folder by folder they validate, and they are in canonical form.
+// TestEveryDeclarationOfTheRepository holds all HCL files to the documented rules: folder
+// by folder they validate, and they are in canonical form.
 func TestEveryDeclarationOfTheRepository(t *testing.T) {
 	folders := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

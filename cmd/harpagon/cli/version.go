@@ -21,7 +21,7 @@ type versionReport struct {
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
 	Embedded bool     `json:"embedded"` // has a Temporal server of its own: up and demo work
-	Engines  []string `json:"engines"`  // compiled in; harpagon engines says which are ready
+	Engines  []string `json:"engines"`  // compiled in; harpagon engines lists which are ready
 }
 
 func newVersionCommand(d *Deps) *cobra.Command {

@@ -93,7 +93,7 @@ func openVideo(ctx context.Context, source string, inputs []pipelines.Port, rate
 	return v, nil
 }
 
-// failed is why ffmpeg has given nothing, as it says.
+// failed is the error with which ffmpeg has given nothing, by its own output.
 func failed(said *bytes.Buffer, err error) error {
 	if text := strings.TrimSpace(said.String()); text != "" {
 		return fmt.Errorf("ffmpeg: %s", text)
@@ -101,7 +101,8 @@ func failed(said *bytes.Buffer, err error) error {
 	return cmp.Or(err, errors.New("it has no frame"))
 }
 
-// decoding is how ffmpeg is asked for the frames of an input, at the source's own rate for 0, and what reads one after the other.
+// decoding returns the arguments of ffmpeg for the frames of an input, at the source's own
+// rate for 0, and a function that reads one after the other.
 func decoding(inputs []pipelines.Port, rate float64) (next func(*bufio.Reader) func() (sdk.Tensor, error), arguments []string, input string, err error) {
 	pace := "null" // as it comes
 	if rate > 0 {
