@@ -11,19 +11,30 @@ import (
 	"github.com/harpagon/harpagon/wire/queue"
 )
 
-// Stream names one that is open, or is to be, at a pipeline of a service.
-type Stream struct{ Service, Pipeline, Name string }
+// Stream names one that is open, or is to be, at a pipeline of a service, and its kind there.
+type Stream struct{ Service, Pipeline, Kind, Name string }
 
-// pipeline is the name of its pipeline's.
-func (s Stream) pipeline() Stream { return Stream{Service: s.Service, Pipeline: s.Pipeline} }
+// kind is the name of its kind's.
+func (s Stream) kind() Stream {
+	s.Name = ""
+	return s
+}
 
-// Key is what a stream is called where the service is known.
-func (s Stream) Key() string { return s.Pipeline + "\x00" + s.Name }
+// Key is what a stream is called where the service is known; one of the only kind of a pipeline as it
+// was before there were several.
+func (s Stream) Key() string {
+	of := s.Pipeline
+	if s.Kind != "" {
+		of += "\x01" + s.Kind
+	}
+	return of + "\x00" + s.Name
+}
 
 // StreamOf is the stream of that key.
 func StreamOf(service, key string) Stream {
-	pipeline, name, _ := strings.Cut(key, "\x00")
-	return Stream{service, pipeline, name}
+	of, name, _ := strings.Cut(key, "\x00")
+	pipeline, kind, _ := strings.Cut(of, "\x01")
+	return Stream{service, pipeline, kind, name}
 }
 
 // StreamHolder has the places of streams: a gateway, or what stands for one.
@@ -33,8 +44,8 @@ type StreamHolder interface {
 	Placed(of Stream, p admission.Place)
 }
 
-// doors are the places of the pipelines that this dispatcher decides for, by their names without
-// that of a stream. It is a driver of admission.Places.
+// doors are the places of the kinds of streams of pipelines that this dispatcher decides for, by their names
+// without that of a stream. It is a driver of admission.Places.
 type doors struct {
 	mu sync.Mutex
 	of map[Stream]*admission.Places
@@ -43,16 +54,16 @@ type doors struct {
 // AdmitStream gives a stream a place, or not, and tells its holder. Held says that the holder has had one
 // of that phase by whoever decided before.
 func (d *Dispatcher) AdmitStream(of Stream, holder StreamHolder, held bool, phase dispatch.Time) {
-	d.admit(pipelineOf(d.Serving(of.Service), of), of, holder, held, phase)
+	d.admit(kindOf(d.Serving(of.Service), of), of, holder, held, phase)
 }
 
-// admit is AdmitStream for a pipeline; nil where there is none.
-func (d *Dispatcher) admit(pipe *pipelines.Pipeline, of Stream, holder StreamHolder, held bool, phase dispatch.Time) {
-	if pipe == nil {
+// admit is AdmitStream for streams of a kind; nil where there is none.
+func (d *Dispatcher) admit(kind *pipelines.Stream, of Stream, holder StreamHolder, held bool, phase dispatch.Time) {
+	if kind == nil || kind.Count == 0 {
 		holder.Placed(of, admission.Place{})
 		return
 	}
-	now, at := d.Now(), of.pipeline()
+	now, at := d.Now(), of.kind()
 	d.doors.mu.Lock()
 	defer d.doors.mu.Unlock()
 	if d.doors.of == nil {
@@ -63,7 +74,7 @@ func (d *Dispatcher) admit(pipe *pipelines.Pipeline, of Stream, holder StreamHol
 		places = new(admission.Places)
 		d.doors.of[at] = places
 	}
-	tell(at, places.Plan(now, pipe.Stream, pipe.Streams()))
+	tell(at, places.Plan(now, *kind))
 	tell(at, places.Open(now, of.Name, holder, held, phase))
 }
 
@@ -72,8 +83,8 @@ func (d *Dispatcher) planStreams(service string, g *Generation) {
 	d.doors.mu.Lock()
 	defer d.doors.mu.Unlock()
 	for at, places := range d.doors.of {
-		if pipe := pipelineOf(g, at); at.Service == service && pipe != nil {
-			tell(at, places.Plan(d.Now(), pipe.Stream, pipe.Streams()))
+		if kind := kindOf(g, at); at.Service == service && kind != nil {
+			tell(at, places.Plan(d.Now(), *kind))
 		}
 	}
 }
@@ -89,7 +100,7 @@ func tell(at Stream, all []admission.Placed) {
 func (d *Dispatcher) EndStream(of Stream, holder StreamHolder) {
 	d.doors.mu.Lock()
 	defer d.doors.mu.Unlock()
-	at := of.pipeline()
+	at := of.kind()
 	if places := d.doors.of[at]; places != nil {
 		if places.Close(of.Name, holder); places.Taken() == 0 {
 			delete(d.doors.of, at)
@@ -119,14 +130,19 @@ func (d *Dispatcher) ForgetStreams(decided func(service string) bool) {
 	}
 }
 
-// pipelineOf is the one of a generation that serves a stream; nil where there is none.
-func pipelineOf(g *Generation, of Stream) *pipelines.Pipeline {
+// kindOf is the kind of a stream at its pipeline of a generation, with as many as there are places for: none
+// where the pipeline has no such kind; nil where there is no pipeline with streams.
+func kindOf(g *Generation, of Stream) *pipelines.Stream {
 	if g == nil {
 		return nil
 	}
 	for _, m := range slices.Concat(g.members, []*Generation{g}) {
 		if p := &m.Deployment.Pipeline; p.Name == of.Pipeline && p.Streams() > 0 {
-			return p
+			kinds := p.Sending()
+			if i := slices.IndexFunc(kinds, func(k pipelines.Stream) bool { return k.Kind == of.Kind }); i >= 0 {
+				return &kinds[i]
+			}
+			return new(pipelines.Stream)
 		}
 	}
 	return nil
@@ -169,7 +185,7 @@ func (d *Dispatcher) OpenStream(g *Generation, of Stream, holder StreamHolder) {
 	l := d.owner(of.Service)
 	d.askAll(of.Service, l)
 	if l != nil && !l.conn.Places {
-		d.admit(pipelineOf(v.current, of), of, holder, false, 0)
+		d.admit(kindOf(v.current, of), of, holder, false, 0)
 		return
 	}
 	a := &ask{holder: holder}
@@ -206,7 +222,7 @@ func (d *Dispatcher) askAll(service string, l *Link) {
 			d.ask(l, of, a)
 		default:
 			delete(d.asks.of, of)
-			d.admit(pipelineOf(d.services[service].current, of), of, a.holder, a.held, a.phase)
+			d.admit(kindOf(d.services[service].current, of), of, a.holder, a.held, a.phase)
 		}
 	}
 }

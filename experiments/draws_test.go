@@ -65,6 +65,16 @@ func TestStatesKeepTheirProofs(t *testing.T) {
 	})
 }
 
+// TestKindsKeepTheirProofs is the same for streams of several rates, with state at modules and without.
+func TestKindsKeepTheirProofs(t *testing.T) {
+	t.Parallel()
+	keepProofs(t, *streamed, nil, func(seed uint64) drawing {
+		d := drawing{Rand: rand.New(rand.NewPCG(seed, 5)), streams: true, kinds: true}
+		d.fanouts, d.states = d.IntN(3) == 0, d.IntN(3) == 0
+		return d
+	})
+}
+
 func keepProofs(t *testing.T, n int, kept []uint64, drawn func(seed uint64) drawing) {
 	if n == 0 {
 		if n = 30; os.Getenv("HARPAGON_LONG") != "" {
@@ -146,7 +156,7 @@ func says(k promisePlay) string {
 // drawing draws what is planned and played.
 type drawing struct {
 	*rand.Rand
-	fanouts, streams, states bool
+	fanouts, streams, states, kinds bool
 }
 
 func (d drawing) between(low, high float64) float64 { return low + (high-low)*d.Float64() }
@@ -233,6 +243,9 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 			p.Stream.Phases = pipelines.PhasesChosen
 		}
 	}
+	if d.kinds {
+		d.divide(&p)
+	}
 	if d.states {
 		scopes := p.Resolve().Scopes()
 		for i := range p.Modules {
@@ -241,6 +254,27 @@ func (d drawing) pipeline(name string, faster float64, few bool) pipelines.Pipel
 		}
 	}
 	return p
+}
+
+// divide has streams of several kinds send the rate of a pipeline.
+func (d drawing) divide(p *pipelines.Pipeline) {
+	left, n := p.Rate, 2+d.IntN(2)
+	for i := range n {
+		s := pipelines.Stream{Kind: string(rune('a' + i)), Count: 1 + d.IntN(mostStreams/2), Rate: left}
+		if i < n-1 {
+			s.Rate *= d.between(0.1, 0.9)
+		}
+		left -= s.Rate
+		s.Rate /= float64(s.Count)
+		if d.IntN(2) == 0 {
+			s.Jitter = time.Duration(d.between(0, 0.9) / s.Rate * float64(time.Second))
+		}
+		if d.IntN(4) == 0 {
+			s.Phases = pipelines.PhasesChosen
+		}
+		p.Kinds = append(p.Kinds, s)
+	}
+	p.Stream, p.Rate = pipelines.Stream{}, p.StreamsTotal()
 }
 
 // mostStreams is how many streams a drawn pipeline has at the most.
@@ -350,31 +384,15 @@ func (d drawing) plays(all []pipelines.Pipeline, plans []plan.Plan) (list []prom
 func (d drawing) frames(all []pipelines.Pipeline, within float64, duration time.Duration) []arrivals.Process {
 	drawn := make([]arrivals.Process, len(all))
 	for i := range all {
-		of, gap := &all[i].Stream, 1e9/all[i].Stream.Rate
-		type stamp struct {
-			at   time.Duration
-			from int
-		}
 		var stamps []stamp
-		for k := range of.Count {
-			phase := d.Float64() * within * gap
-			if of.Chosen() {
-				phase = float64(k) / float64(of.Count) * gap
+		kinds, from := all[i].StreamKinds(), 0
+		for k := range kinds {
+			begins := 0.0
+			if k > 0 {
+				begins = d.Float64() * within
 			}
-			late, last := d.Float64(), 0.0
-			for at := phase; at < float64(duration); at += gap {
-				jitter := float64(of.Jitter)
-				switch d.IntN(3) {
-				case 0:
-					jitter *= late
-				case 1:
-					jitter *= d.Float64()
-				}
-				last = max(last, at+jitter)
-				if d.IntN(20) > 0 {
-					stamps = append(stamps, stamp{time.Duration(last), k})
-				}
-			}
+			stamps = append(stamps, d.framesOf(&kinds[k], from, within, begins, duration)...)
+			from += kinds[k].Count
 		}
 		slices.SortStableFunc(stamps, func(a, b stamp) int { return cmp.Compare(a.at, b.at) })
 		drawn[i] = arrivals.Process{Kind: arrivals.Replay}
@@ -383,6 +401,39 @@ func (d drawing) frames(all []pipelines.Pipeline, within float64, duration time.
 		}
 	}
 	return drawn
+}
+
+// stamp is when a frame of a stream comes.
+type stamp struct {
+	at   time.Duration
+	from int
+}
+
+// framesOf are those of streams of one kind, counted from the first one, of which chosen phases begin at a part of
+// a period.
+func (d drawing) framesOf(of *pipelines.Stream, first int, within, begins float64, duration time.Duration) (stamps []stamp) {
+	gap := 1e9 / of.Rate
+	for k := range of.Count {
+		phase := d.Float64() * within * gap
+		if of.Chosen() {
+			phase = (begins + float64(k)/float64(of.Count)) * gap
+		}
+		late, last := d.Float64(), 0.0
+		for at := phase; at < float64(duration); at += gap {
+			jitter := float64(of.Jitter)
+			switch d.IntN(3) {
+			case 0:
+				jitter *= late
+			case 1:
+				jitter *= d.Float64()
+			}
+			last = max(last, at+jitter)
+			if d.IntN(20) > 0 {
+				stamps = append(stamps, stamp{time.Duration(last), first + k})
+			}
+		}
+	}
+	return stamps
 }
 
 // drawnPhases are those that are played besides, each for this part of the time.

@@ -199,9 +199,10 @@ func (g *Gateway) Metadata(_ context.Context, name string) (*wire.Metadata, erro
 	}
 	gr := p.current.Load()
 	m := &wire.Metadata{
-		Pipeline: name, Generation: gr.Deployment.Generation, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate, FrameRate: gr.Deployment.Pipeline.Stream.Rate, Jitter: gr.Deployment.Pipeline.Stream.Jitter, Spread: gr.Deployment.Pipeline.Stream.Chosen(), Ready: true,
+		Pipeline: name, Generation: gr.Deployment.Generation, SLO: gr.SLO, Rate: gr.Deployment.Pipeline.Rate, Ready: true,
 		Overlay: gr.Deployment.Pipeline.Overlay, Inputs: slices.Clone(gr.Inputs), Platform: oip.PlatformOf(placement.EmulatedBy(gr.Deployment.Slots)),
 	}
+	describeKinds(m, gr.rules)
 	if f := gr.function; f != nil {
 		if err := f.metadata(m, application); err != nil {
 			return nil, err

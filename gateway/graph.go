@@ -37,8 +37,8 @@ type Graph struct {
 
 	InFlight atomic.Int64
 
-	rules    admission.StreamRules // of a pipeline whose requests are frames
-	stateful bool                  // modules keep state between them
+	rules    []admission.StreamRules // of a pipeline whose requests are frames, one for each kind of streams
+	stateful bool                    // modules keep state between them
 
 	queue    Queue
 	gateway  dispatcher.Gateway
@@ -109,8 +109,10 @@ func Compile(of *dispatcher.Generation, q Queue, gateway dispatcher.Gateway) (*G
 	}
 	g := &Graph{
 		Generation: of, Title: fmt.Sprintf("%s %q", d.Kind(), p.Name), SLO: p.SLO, Inputs: p.Inputs, Whole: d.Function != nil,
-		rules: admission.StreamRules{Stream: p.Stream, Most: p.Streams()},
 		queue: q, gateway: gateway,
+	}
+	for _, kind := range p.Sending() {
+		g.rules = append(g.rules, admission.StreamRules{Stream: kind})
 	}
 	for i := range of.Nodes {
 		at := &of.Nodes[i]

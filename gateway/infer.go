@@ -48,7 +48,7 @@ func (g *Gateway) tryOrInfer(ctx context.Context, p *pipeline, application strin
 }
 
 // hasStreams reports whether requests are frames of streams.
-func (gr *deployed) hasStreams() bool { return !gr.Deployment.Pipeline.Stream.IsZero() }
+func (gr *deployed) hasStreams() bool { return len(gr.rules) > 0 }
 
 // frame runs a request to a pipeline whose requests are frames. One that had to wait counts for
 // dispatch from when it goes in: what a plan proves is about frames in the order of these times.
@@ -68,14 +68,14 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, rules: &gr.rules, owner: owner, brought: brought, came: arrival, deadline: deadline})
+	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, owner: owner, brought: brought, came: arrival, deadline: deadline})
 	switch {
 	case in.tooFast || in.known: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
 		return nil, err
 	case err != nil:
 		if g.refuse(ctx, p, gr, nil, q, arrival, err); err.Code != wire.CodeCanceled {
-			p.streams.count(in.stream, false)
+			p.streams.count(&in, false)
 		}
 		return nil, err
 	}
@@ -99,9 +99,9 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		if asks && in.turn != nil {
 			answer.Outputs = append(answer.Outputs, g.carries(stream, in.turn))
 		}
-		p.streams.count(in.stream, deadline == 0 || g.now() <= deadline)
+		p.streams.count(&in, deadline == 0 || g.now() <= deadline)
 	case !errors.As(failed, &e) || e.Code != wire.CodeCanceled && !gr.mistaken(e):
-		p.streams.count(in.stream, false)
+		p.streams.count(&in, false)
 	}
 	return answer, failed
 }

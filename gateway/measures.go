@@ -256,5 +256,5 @@ func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	if !gr.hasStreams() {
 		return admission.StreamShares{}, false
 	}
-	return p.streams.shares(&gr.rules), true
+	return p.streams.shares(gr.rules), true
 }

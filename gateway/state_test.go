@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/wire"
 	"github.com/harpagon/harpagon/wire/attach"
@@ -468,7 +469,7 @@ func TestFramesThatWaitForAPlaceGoInInOrder(t *testing.T) {
 			}
 			go func() {
 				defer cancel()
-				_, next, err := g.place(ctx, p, &frameOf{}, "a")
+				_, next, err := g.place(ctx, p, &frameOf{rules: new(admission.StreamRules)}, "a")
 				if err != nil {
 					return
 				}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/gob"
 	"errors"
-	"maps"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,10 +26,10 @@ type streams struct {
 	asking sync.Mutex // one stream opens or closes at a time: what is asked for agrees with places; before mu
 
 	mu       sync.Mutex
-	of       admission.Streams
-	sessions map[string]*session     // of open streams with state
-	places   map[string]*streamPlace // that streams have, or that were asked for
-	expiry   *time.Timer             // looks for streams that are over; nil while none is open
+	of       map[string]*admission.Streams // by kind
+	sessions map[string]*session           // of open streams with state
+	places   map[string]*streamPlace       // that streams have, or that were asked for
+	expiry   *time.Timer                   // looks for streams that are over; nil while none is open
 	unnamed  atomic.Int64
 }
 
@@ -55,6 +55,7 @@ type heldFrame struct{ dropped chan struct{} }
 // entry is how a frame came in, or not.
 type entry struct {
 	stream  string        // under which it is open
+	kind    string        // of its stream
 	waited  bool          // for its time
 	tooFast bool          // it is dropped, since its stream sends too much
 	known   bool          // its stream was refused before, and it is no load of its own
@@ -67,7 +68,7 @@ type entry struct {
 type frameOf struct {
 	wire.Frame
 	gr       *deployed
-	rules    *admission.StreamRules
+	rules    *admission.StreamRules // of its kind; see enter
 	owner    string                 // whose stream it is
 	brought  map[string]moduleState // from another gateway; nil for nothing
 	came     dispatch.Time
@@ -82,6 +83,10 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	if f.Stream == "" {
 		e.stream, last = "\x00\x00"+g.name+strconv.FormatInt(s.unnamed.Add(1), 10), true // none that a caller can give
 	}
+	if f.rules, err = s.rules(f, e.stream); err != nil {
+		return e, err
+	}
+	e.kind = f.rules.Kind
 	place, next, err := g.place(ctx, p, f, e.stream)
 	if err != nil {
 		return e, err
@@ -97,13 +102,13 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		s.mu.Lock()
 	}
 	frame := &heldFrame{make(chan struct{})}
-	now, told := g.now(), place.told
-	v, before, until := s.of.Arrive(now, f.rules, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: f.deadline, Frame: frame})
+	now, told, streams := g.now(), place.told, s.kind(f.rules.Kind)
+	v, before, until := streams.Arrive(now, f.rules, admission.StreamFrame{Stream: e.stream, First: f.First, Last: last, Deadline: f.deadline, Frame: frame})
 	if f.Stream != "" && !last {
-		e.shift = s.of.Look(f.came, f.rules, e.stream, told.Phase)
+		e.shift = streams.Look(f.came, f.rules, e.stream, told.Phase)
 	}
 	if v == admission.StreamRefused {
-		e.known = !s.of.Refuse(now, f.rules, e.stream)
+		e.known = !streams.Refuse(now, f.rules, e.stream)
 	}
 	var of *session
 	if v != admission.StreamRefused && f.gr.stateful {
@@ -124,7 +129,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	case admission.StreamEnters:
 		return e, nil
 	case admission.StreamRefused:
-		return e, noPlace(told)
+		return e, noPlace(f.rules, told)
 	case admission.StreamDrops:
 		e.tooFast = true
 		return e, tooFast(f.rules)
@@ -145,21 +150,85 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 	switch ended := ctx.Err(); {
 	case dropped:
 	case ended != nil && !errors.Is(ended, context.DeadlineExceeded):
-		s.of.Withdraw(e.stream, frame)
+		streams.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeCanceled, "", "the caller has gone")
 	case ended != nil || f.deadline != 0 && now >= f.deadline:
-		s.of.Withdraw(e.stream, frame)
+		streams.Withdraw(e.stream, frame)
 		return e, wire.Errorf(wire.CodeDeadline, "", "its deadline has passed while it waited for the pace of its stream")
-	case s.of.Release(now, f.rules, e.stream, frame):
+	case streams.Release(now, f.rules, e.stream, frame):
 		if of != nil {
 			e.turn = of.enters()
 		}
 		return e, nil
 	case s.places[e.stream] != place:
-		return e, noPlace(place.told)
+		return e, noPlace(f.rules, place.told)
 	}
 	e.tooFast = true
 	return e, tooFast(f.rules)
+}
+
+// kind are the streams of a kind. streams.mu is held.
+func (s *streams) kind(kind string) *admission.Streams {
+	if s.of == nil {
+		s.of = make(map[string]*admission.Streams)
+	}
+	of := s.of[kind]
+	if of == nil {
+		of = new(admission.Streams)
+		s.of[kind] = of
+	}
+	return of
+}
+
+// rules are those of the kind that a frame says its stream is of, or that it opened as.
+func (s *streams) rules(f *frameOf, name string) (*admission.StreamRules, *wire.Error) {
+	kind := f.Kind
+	if kind == "" && len(f.gr.rules) > 1 {
+		s.mu.Lock()
+		if place := s.places[name]; place != nil {
+			kind = place.at.Kind
+		}
+		s.mu.Unlock()
+	}
+	if kind == "" && len(f.gr.rules) == 1 {
+		return &f.gr.rules[0], nil
+	}
+	if r := f.gr.kind(kind); r != nil {
+		return r, nil
+	}
+	var names []string
+	for i := range f.gr.rules {
+		names = append(names, f.gr.rules[i].Kind)
+	}
+	switch {
+	case len(names) == 1 && names[0] == "":
+		return nil, wire.Errorf(wire.CodeInvalid, "", "%s has streams of one kind, which has no name; leave %s out", f.gr.Title, wire.StreamKind)
+	case kind == "":
+		return nil, wire.Errorf(wire.CodeInvalid, "", "%s has streams of several kinds; say with %s which one this is of: %s", f.gr.Title, wire.StreamKind, pipelines.Quoted(names))
+	}
+	return nil, wire.Errorf(wire.CodeInvalid, "", "%s has no streams of kind %q; there is %s", f.gr.Title, kind, pipelines.Quoted(names))
+}
+
+// kind are the rules of a kind of streams; nil for none.
+func (gr *deployed) kind(kind string) *admission.StreamRules {
+	for i := range gr.rules {
+		if gr.rules[i].Kind == kind {
+			return &gr.rules[i]
+		}
+	}
+	return nil
+}
+
+// describeKinds says how many frames a second streams send.
+func describeKinds(m *wire.Metadata, rules []admission.StreamRules) {
+	if len(rules) == 1 {
+		m.FrameRate, m.Jitter, m.Spread = rules[0].Rate, rules[0].Jitter, rules[0].Chosen()
+		return
+	}
+	for i := range rules {
+		r := &rules[i]
+		m.Kinds = append(m.Kinds, wire.Kind{Name: r.Kind, Streams: r.Count, FrameRate: r.Rate, Spread: r.Chosen(), Jitter: r.Jitter})
+	}
 }
 
 // place waits until a stream has a place, for which it asks whoever decides for the service, and until the frames
@@ -168,7 +237,11 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 	s := &p.streams
 	place := s.placeOf(name)
 	if place == nil {
-		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Name: name})
+		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Kind: f.rules.Kind, Name: name})
+	}
+	if is := place.at.Kind; is != f.rules.Kind {
+		g.leavePlace(p, place)
+		return nil, nil, wire.Errorf(wire.CodeInvalid, "", "its stream is open as one of kind %q, not %q; end it first, or give each a name of its own", is, f.rules.Kind)
 	}
 	before, mine := s.line(place)
 	next = func() { close(mine) }
@@ -280,7 +353,7 @@ func (g *Gateway) leavePlace(p *pipeline, place *streamPlace) (settled bool) {
 // Placed learns of the place of a stream; see dispatcher.StreamHolder.
 func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	g, p := d.g, d.p
-	s, rules := &p.streams, &p.current.Load().rules
+	s, rules := &p.streams, p.current.Load().kind(of.Kind)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place := s.places[of.Name]
@@ -293,9 +366,9 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	place.told = told
 	if !told.Open {
 		delete(s.places, of.Name)
-		s.close(of.Name)
-	} else if rules.Rate > 0 {
-		s.of.Open(g.now(), rules, of.Name)
+		s.close(of)
+	} else if rules != nil {
+		s.kind(of.Kind).Open(g.now(), rules, of.Name)
 		if s.expiry == nil {
 			s.expiry = time.AfterFunc(0, func() { g.expireStreams(p) }) // which sets it again
 		}
@@ -317,21 +390,32 @@ func (g *Gateway) returnPlace(p *pipeline, of dispatcher.Stream) {
 
 // expireStreams gives back the places of streams that are over, and looks again when another may be.
 func (g *Gateway) expireStreams(p *pipeline) {
-	s, rules := &p.streams, &p.current.Load().rules
+	s, gr := &p.streams, p.current.Load()
 	var over []*streamPlace
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.mu.Lock()
 	var names []string
 	var next dispatch.Time
-	if rules.Rate > 0 {
-		names, next = s.of.Expire(g.now(), rules)
-	} else { // it has no streams any more
-		names = slices.Collect(maps.Keys(s.places))
+	for kind, streams := range s.of {
+		rules := gr.kind(kind)
+		if rules == nil { // it has no such streams any more
+			delete(s.of, kind)
+			continue
+		}
+		ended, soonest := streams.Expire(g.now(), rules)
+		if names = append(names, ended...); soonest > 0 && (next == 0 || soonest < next) {
+			next = soonest
+		}
+	}
+	for name, place := range s.places {
+		if gr.kind(place.at.Kind) == nil {
+			names = append(names, name)
+		}
 	}
 	for _, name := range names {
-		s.close(name)
 		if place := s.places[name]; place != nil {
+			s.close(place.at)
 			over = append(over, place)
 			delete(s.places, name)
 		}
@@ -351,11 +435,15 @@ func (g *Gateway) expireStreams(p *pipeline) {
 }
 
 // noPlace is the error of a frame whose stream has no place.
-func noPlace(p admission.Place) *wire.Error {
-	if !p.Taken && p.Planned == 0 {
-		return wire.Errorf(wire.CodeUnavailable, "", "its pipeline has just been removed, or has no streams any more; try again")
+func noPlace(r *admission.StreamRules, p admission.Place) *wire.Error {
+	of := ""
+	if r.Kind != "" {
+		of = fmt.Sprintf(" of kind %q", r.Kind)
 	}
-	err := wire.Errorf(wire.CodeOverloaded, "", "as many streams are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", p.Planned)
+	if !p.Taken && p.Planned == 0 {
+		return wire.Errorf(wire.CodeUnavailable, "", "its pipeline has just been removed, or has no streams%s any more; try again", of)
+	}
+	err := wire.Errorf(wire.CodeOverloaded, "", "as many streams%s are open as are planned for, %d, and 0 more fit; end one, or raise count of the stream block", of, p.Planned)
 	if p.Taken {
 		err.Reason = "a stream of this name sends by another gateway; give each a name of its own, or wait a second"
 	}
@@ -390,10 +478,12 @@ func (s *streams) keeps(name string) bool {
 }
 
 // close forgets an open stream. streams.mu is held.
-func (s *streams) close(name string) {
-	s.of.Close(name)
-	s.sessions[name].close()
-	delete(s.sessions, name)
+func (s *streams) close(of dispatcher.Stream) {
+	if all := s.of[of.Kind]; all != nil {
+		all.Close(of.Name)
+	}
+	s.sessions[of.Name].close()
+	delete(s.sessions, of.Name)
 }
 
 // tooFast is the error of a frame that its stream sends too soon, which is its caller's mistake.
@@ -404,17 +494,27 @@ func tooFast(r *admission.StreamRules) *wire.Error {
 }
 
 // count counts a frame that has come to its end, as the attainment of the service does.
-func (s *streams) count(name string, inTime bool) {
+func (s *streams) count(e *entry, inTime bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of.Count(name, inTime)
+	if of := s.of[e.kind]; of != nil {
+		of.Count(e.stream, inTime)
+	}
 }
 
 // lines are those streams that attain least.
 func (s *streams) lines(most int) []admission.StreamLine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.of.Lines(most)
+	var all []admission.StreamLine
+	for kind, of := range s.of {
+		for _, line := range of.Lines(most) {
+			line.Kind = kind
+			all = append(all, line)
+		}
+	}
+	slices.SortFunc(all, admission.WorstFirst)
+	all = all[:min(len(all), most)]
 	for i := range all {
 		all[i].ID, all[i].Name = streamID(all[i].Name), called(all[i].Name)
 	}
@@ -425,12 +525,15 @@ func (s *streams) lines(most int) []admission.StreamLine {
 func called(name string) string { return name[strings.LastIndexByte(name, 0)+1:] }
 
 // shares are what the streams attain.
-func (s *streams) shares(r *admission.StreamRules) admission.StreamShares {
+func (s *streams) shares(rules []admission.StreamRules) admission.StreamShares {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.of.Shares(r)
-	all.WorstName = called(all.WorstName)
-	return all
+	kinds := make([]admission.StreamShares, len(rules))
+	for i := range rules {
+		kinds[i] = s.kind(rules[i].Kind).Shares(&rules[i])
+		kinds[i].WorstName = called(kinds[i].WorstName)
+	}
+	return admission.SharesOfKinds(kinds)
 }
 
 // carries is the state of a stream after a frame, for its caller to take along.

@@ -317,3 +317,71 @@ func TestStreamsThatComeAgainWithTheirBlock(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// Of several kinds each has places of its own, and its own pace; a frame says which kind its stream is of
+// when that opens.
+func TestStreamsOfSeveralKinds(t *testing.T) {
+	p := single(time.Second)
+	p.Kinds = []pipelines.Stream{{Kind: "fast", Rate: 20, Count: 1}, {Kind: "slow", Rate: 5, Count: 2}}
+	p.Rate = p.StreamsTotal()
+	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
+		send := func(f wire.Frame) error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
+			return err
+		}
+		for _, f := range []wire.Frame{{Stream: "a"}, {}} {
+			err := send(f)
+			require.ErrorIs(t, err, wire.ErrInvalid)
+			require.ErrorContains(t, err, `has streams of several kinds; say with stream_kind which one this is of: "fast", "slow"`)
+		}
+		err := send(wire.Frame{Stream: "a", Kind: "quick"})
+		require.ErrorIs(t, err, wire.ErrInvalid)
+		require.ErrorContains(t, err, `has no streams of kind "quick"; there is "fast", "slow"`)
+
+		require.NoError(t, send(wire.Frame{Stream: "a", Kind: "fast"}))
+		require.NoError(t, send(wire.Frame{Stream: "b", Kind: "slow"}))
+		err = send(wire.Frame{Stream: "c", Kind: "fast"})
+		require.ErrorIs(t, err, wire.ErrOverloaded, "a place of another kind is none for it")
+		require.ErrorContains(t, err, `as many streams of kind "fast" are open as are planned for, 1, and 0 more fit`)
+		require.NoError(t, send(wire.Frame{Stream: "c", Kind: "slow"}))
+		err = send(wire.Frame{Stream: "d", Kind: "slow"})
+		require.ErrorContains(t, err, `as many streams of kind "slow" are open as are planned for, 2, and 0 more fit`)
+
+		time.Sleep(50 * ms)
+		require.NoError(t, send(wire.Frame{Stream: "a"}), "it has said so")
+		err = send(wire.Frame{Stream: "b"})
+		require.ErrorIs(t, err, wire.ErrOverloaded)
+		require.ErrorContains(t, err, "its stream sends more than the 5 frames a second")
+		err = send(wire.Frame{Stream: "a", Kind: "slow"})
+		require.ErrorIs(t, err, wire.ErrInvalid)
+		require.ErrorContains(t, err, `its stream is open as one of kind "fast", not "slow"`)
+		time.Sleep(50 * ms)
+		require.NoError(t, send(wire.Frame{Stream: "a", Last: true}))
+		time.Sleep(50 * ms)
+		require.NoError(t, send(wire.Frame{Stream: "d", Kind: "fast"}), "the place is free")
+
+		shares, ok := g.Streams("p")
+		require.True(t, ok)
+		assert.Equal(t, 3, shares.Open)
+		assert.Equal(t, 3, shares.Most)
+		assert.Equal(t, []int{1, 1, 2, 2}, []int{shares.Kinds[0].Open, shares.Kinds[0].Most, shares.Kinds[1].Open, shares.Kinds[1].Most})
+		assert.Len(t, g.StreamLines("p", 50), 3)
+		assert.Len(t, g.StreamLines("p", 2), 2)
+		m, err := g.Metadata(context.Background(), "p")
+		require.NoError(t, err)
+		assert.Zero(t, m.FrameRate)
+		assert.Equal(t, []wire.Kind{{Name: "fast", Streams: 1, FrameRate: 20}, {Name: "slow", Streams: 2, FrameRate: 5}}, m.Kinds)
+		time.Sleep(11 * time.Second)
+		shares, _ = g.Streams("p")
+		assert.Zero(t, shares.Open, "they are silent")
+	})
+}
+
+// Where there is one kind without a name, none is to be given.
+func TestAKindWhereThereIsOne(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 2}, func(_ func(string, bool) *wire.Error, g *Gateway) {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a", Kind: "fast"}})
+		require.ErrorIs(t, err, wire.ErrInvalid)
+		require.ErrorContains(t, err, "has streams of one kind, which has no name; leave stream_kind out")
+	})
+}

@@ -146,20 +146,35 @@ func (v *validator) update(u Update, path string) {
 
 // stream reports what is wrong with how frames come.
 func (v *validator) stream(p *Pipeline, path string) {
-	if p.Stream.IsZero() && !v.declared(path+StreamPath) {
-		return
+	kinds := p.StreamKinds()
+	if len(kinds) == 0 {
+		if !v.declared(path + StreamPath) {
+			return
+		}
+		kinds = []Stream{p.Stream}
 	}
-	for _, f := range p.Stream.Faults() {
-		v.errorf(path+StreamPath+"."+f.Attribute, f.Summary, "%s", f.Detail)
+	if len(p.Kinds) > 0 && !p.Stream.IsZero() {
+		v.errorf(path+StreamPath, "A stream without a name", "Of several kinds of streams each has a name: stream \"cameras\" { ... }.")
+	}
+	names := make(map[string]bool)
+	for i := range kinds {
+		of := &kinds[i]
+		for _, f := range of.Faults() {
+			v.errorf(path+of.path()+"."+f.Attribute, f.Summary, "%s", f.Detail)
+		}
+		if len(p.Kinds) > 0 && (!IsName(of.Kind) || names[of.Kind]) {
+			v.errorf(path+of.path(), "Invalid name", "%q cannot name a kind of streams: each has a name of its own, of letters, digits, dots, hyphens and underscores.", of.Kind)
+		}
+		names[of.Kind] = true
 	}
 	for name, most := range p.Bursts() {
 		if float64(most)*float64(p.Streams()) > maxBurst {
-			v.errorf(path+StreamPath+".count", "Too many at once", "%d streams with %d items each in a frame are more than module %q can be planned for; take fewer.", p.Streams(), most, name)
+			v.errorf(path+kinds[0].path()+".count", "Too many at once", "%d streams with %d items each in a frame are more than module %q can be planned for; take fewer.", p.Streams(), most, name)
 			break
 		}
 	}
 	if kind, _, _, err := SplitArrivals(p.Arrivals); err == nil && kind != ArrivalsEven {
-		v.errorf(path+StreamPath, "Arrivals beside streams", "Frames of a stream come evenly, as far as its jitter allows: arrivals is \"even\".")
+		v.errorf(path+kinds[0].path(), "Arrivals beside streams", "Frames of a stream come evenly, as far as its jitter allows: arrivals is \"even\".")
 	}
 }
 

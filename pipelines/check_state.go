@@ -22,7 +22,7 @@ func (v *validator) states(p *Pipeline, path string) {
 		engine, known := EngineNamed(m.EngineName())
 		least := m.Profile.least()
 		switch {
-		case p.Stream.IsZero():
+		case len(p.StreamKinds()) == 0:
 			v.errorf(at, "State without streams", "State is kept between the frames of a stream, and pipeline %q has no stream block: add one, or take state out.", p.Name)
 		case m.Function != "":
 			v.errorf(at, "State of a function", "A function keeps no state; write a program with a Session in its place: command = [\"python3\", \"./%s.py\"].", m.Name)
@@ -36,9 +36,9 @@ func (v *validator) states(p *Pipeline, path string) {
 			v.errorf(at, "State of variants", "The state of one network is nothing to another, so that a module with state has no variants.")
 		case v.doc.ClusterOf(p.Name) != "":
 			v.errorf(at, "State in a cluster", "A cluster proves no latency of single modules, which state needs; take pipeline %q out of cluster %q.", p.Name, v.doc.ClusterOf(p.Name))
-		case least > 0 && least >= p.Stream.Apart():
+		case least > 0 && least >= p.StreamsApart():
 			v.errorf(at, "State that comes too late", "A frame has to be answered by %q before the next of its stream may come, within %s (1/rate less the jitter), and its fastest configuration takes %s: lower rate or jitter, or profile faster hardware.",
-				m.Name, quantity.Duration(p.Stream.Apart()), quantity.Duration(least))
+				m.Name, quantity.Duration(p.StreamsApart()), quantity.Duration(least))
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (o Overlay) Faults(p *Pipeline) []Fault {
 	add := func(attribute, summary, format string, args ...any) {
 		all = append(all, Fault{attribute, summary, fmt.Sprintf(format, args...)})
 	}
-	if p.Stream.IsZero() {
+	if len(p.StreamKinds()) == 0 {
 		add("frame", "Overlay without streams", "An overlay is drawn on frames of streams: declare a stream block, or take the overlay out.")
 	}
 	var inputs, names []string

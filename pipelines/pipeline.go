@@ -30,9 +30,10 @@ type Pipeline struct {
 	Accuracy   float64       `json:",omitempty"` // the least that the variants of modules may add up to; see Right. 0 for any
 	Dispatch   string        // one of Dispatches, with variants or without; empty means the default
 	Plan       Planning      `json:",omitzero"`
-	Update     Update        `json:",omitzero"` // how a change is carried out
-	Stream     Stream        `json:",omitzero"` // where requests are frames of streams; Rate is that of all of them
-	Overlay    Overlay       `json:",omitzero"` // what is drawn on these frames
+	Update     Update        `json:",omitzero"`  // how a change is carried out
+	Stream     Stream        `json:",omitzero"`  // where requests are frames of streams; Rate is that of all of them
+	Kinds      []Stream      `json:",omitempty"` // or of streams of several kinds, each with its name, in place of Stream
+	Overlay    Overlay       `json:",omitzero"`  // what is drawn on these frames
 	Inputs     []Port
 	Modules    []Module // in order of declaration
 	Outputs    []Output

@@ -11,6 +11,7 @@ import (
 // one every 1/Rate seconds, in order. The zero value is a pipeline whose requests have nothing to
 // do with each other.
 type Stream struct {
+	Kind   string        `json:",omitempty"` // what clients call streams of that kind, where a pipeline has several
 	Rate   float64       // frames per second of one stream
 	Count  int           // streams that the pipeline is planned for
 	Jitter time.Duration `json:",omitempty"` // how far a frame may come after its pace; below 1/Rate
@@ -109,24 +110,123 @@ func (s Stream) Senders(rate float64) int {
 	return int(math.Ceil(rate/s.Rate - 1e-9))
 }
 
+// StreamKinds are the streams that a pipeline declares: one without a name, or those of several kinds;
+// none where its requests are not frames.
+func (p *Pipeline) StreamKinds() []Stream {
+	if len(p.Kinds) > 0 || p.Stream.IsZero() {
+		return p.Kinds
+	}
+	return []Stream{p.Stream}
+}
+
+// StreamsTotal is the frames per second of all streams that are declared.
+func (p *Pipeline) StreamsTotal() float64 { return totalOf(p.StreamKinds()) }
+
+func totalOf(kinds []Stream) (total float64) {
+	for i := range kinds {
+		total += kinds[i].Total()
+	}
+	return total
+}
+
+// Sending are the kinds of streams, with Count as many as send so many frames per second in all: whole
+// ones, in the proportions that are declared.
+func Sending(kinds []Stream, rate float64) []Stream {
+	all := slices.Clone(kinds)
+	if len(all) == 1 {
+		all[0].Count = all[0].Senders(rate)
+		return all
+	}
+	scale := func(by float64) float64 {
+		for i := range all {
+			all[i].Count = int(math.Ceil(by*float64(kinds[i].Count) - 1e-9))
+		}
+		return totalOf(all)
+	}
+	low, high := 0.0, rate/totalOf(kinds)
+	if !(high > 0) || math.IsInf(high, 0) {
+		return nil
+	}
+	for range 64 { // to the last bit
+		if by := (low + high) / 2; scale(by) >= rate*(1-1e-9) {
+			high = by
+		} else {
+			low = by
+		}
+	}
+	scale(high)
+	return all
+}
+
+// Sending are the kinds of streams, with as many of each as send the pipeline's rate.
+func (p *Pipeline) Sending() []Stream { return Sending(p.StreamKinds(), p.Rate) }
+
 // Streams is how many streams send the pipeline's rate; 0 where its requests are not frames of
 // streams.
-func (p *Pipeline) Streams() int { return p.Stream.Senders(p.Rate) }
+func (p *Pipeline) Streams() (n int) {
+	for _, of := range p.Sending() {
+		n += of.Count
+	}
+	return n
+}
 
 // RateFor is the rate to plan for where so much was measured: of streams whole ones, and no fewer
 // than are declared, which may open at any time.
 func (p *Pipeline) RateFor(measured float64) float64 {
-	if p.Streams() == 0 {
+	kinds := p.StreamKinds()
+	if len(kinds) == 0 {
 		return measured
 	}
-	return p.Stream.Rate * float64(max(p.Stream.Count, p.Stream.Senders(measured)))
+	return totalOf(Sending(kinds, max(measured, totalOf(kinds))))
 }
 
 // ComeSingly reports whether requests that come evenly come one by one, as they do but for streams
-// whose phases nobody chooses or whose frames have a jitter.
+// whose phases nobody chooses, or of several rates, or whose frames have a jitter.
 func (p *Pipeline) ComeSingly() bool {
-	n := p.Streams()
-	return n == 0 || p.Stream.Jitter == 0 && (n == 1 || p.Stream.Chosen())
+	kinds := p.Sending()
+	switch len(kinds) {
+	case 0:
+		return true
+	case 1:
+		of := &kinds[0]
+		return of.Count == 0 || of.Jitter == 0 && (of.Count == 1 || of.Chosen())
+	}
+	return false
+}
+
+// StreamsApart is the least time between two frames of any stream that keeps to its pace.
+func (p *Pipeline) StreamsApart() time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for _, of := range p.StreamKinds() {
+		least = min(least, of.Apart())
+	}
+	return least
+}
+
+// ChooseStreams is a copy of the pipeline whose streams have their phases chosen; false where they have
+// already, or there are none.
+func (p Pipeline) ChooseStreams() (Pipeline, bool) {
+	p.Kinds = slices.Clone(p.Kinds)
+	changed := false
+	choose := func(s *Stream) {
+		changed = changed || !s.Chosen()
+		s.Phases = PhasesChosen
+	}
+	for i := range p.Kinds {
+		choose(&p.Kinds[i])
+	}
+	if !p.Stream.IsZero() {
+		choose(&p.Stream)
+	}
+	return p, changed
+}
+
+// path is where the block of a kind stands within its pipeline.
+func (s *Stream) path() string {
+	if s.Kind == "" {
+		return StreamPath
+	}
+	return ".stream." + s.Kind
 }
 
 // Faults are what is wrong with a stream block.

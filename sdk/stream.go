@@ -41,11 +41,22 @@ const StreamAhead = 16
 // Stream opens a stream of that name, which no other that is open has. ctx is that of all its
 // frames. The gateway takes it in with its first frame, or refuses that with ErrOverloaded where as
 // many streams are open as the pipeline is planned for.
-func (c *Client) Stream(ctx context.Context, pipeline, name string) *Stream {
+func (c *Client) Stream(ctx context.Context, pipeline, name string, options ...StreamOption) *Stream {
 	none := make(chan struct{})
 	close(none)
-	return &Stream{over: none, client: c, ctx: ctx, pipeline: pipeline, frame: wire.Frame{Stream: name, First: true}, answers: make(chan chan frameAnswer, StreamAhead)}
+	s := &Stream{over: none, client: c, ctx: ctx, pipeline: pipeline, frame: wire.Frame{Stream: name, First: true}, answers: make(chan chan frameAnswer, StreamAhead)}
+	for _, o := range options {
+		o(s)
+	}
+	return s
 }
+
+// StreamOption says more of a Stream.
+type StreamOption func(*Stream)
+
+// OfKind says of which kind a stream is, at a pipeline that has several. Where it doesn't, or there is no
+// such kind, frames fail with an error that names those that there are.
+func OfKind(kind string) StreamOption { return func(s *Stream) { s.frame.Kind = kind } }
 
 // Send sends the next frame. It waits while StreamAhead frames are under way or not received,
 // so that whoever reads results slowly sends slowly, and fails where the stream is closed, has no

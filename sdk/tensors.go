@@ -17,6 +17,8 @@ type (
 	Stage = wire.Stage
 	// Metadata is what a service takes and gives.
 	Metadata = wire.Metadata
+	// StreamKind is what streams of one kind send, as Metadata.Streams lists them.
+	StreamKind = wire.Kind
 )
 
 // Inputs are a request's tensors by the name of the pipeline's input.

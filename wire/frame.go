@@ -10,6 +10,7 @@ import (
 // Protocol do. The zero value is no frame.
 type Frame struct {
 	Stream string // its name, at most MaxStreamName long
+	Kind   string // its kind, of a pipeline with several; "" for that with which it opened, or the only one
 	First  bool   // nothing of a stream of that name before counts
 	Last   bool   // no more are to come
 }
@@ -19,6 +20,7 @@ const (
 	SequenceID    = "sequence_id" // a text, or a whole number
 	SequenceStart = "sequence_start"
 	SequenceEnd   = "sequence_end"
+	StreamKind    = "stream_kind" // a text
 
 	SequenceState = "sequence_state" // an input and an output, see Frame
 	SequenceFresh = "sequence_fresh" // of an answer, see InferResponse.Fresh
@@ -33,12 +35,14 @@ func (f Frame) IsZero() bool { return f == Frame{} }
 // Check reports what is wrong with a frame.
 func (f Frame) Check() *Error {
 	switch {
-	case f.Stream == "" && !f.IsZero():
+	case f.Stream == "" && (f.First || f.Last):
 		return Errorf(CodeInvalid, "", "a frame names its stream: give %s a text or a number other than 0", SequenceID)
 	case len(f.Stream) > MaxStreamName:
 		return Errorf(CodeInvalid, "", "%s has %d bytes, and at most %d are taken", SequenceID, len(f.Stream), MaxStreamName)
 	case strings.ContainsFunc(f.Stream, unicode.IsControl):
 		return Errorf(CodeInvalid, "", "%s has control characters", SequenceID)
+	case len(f.Kind) > MaxStreamName || strings.ContainsFunc(f.Kind, unicode.IsControl):
+		return Errorf(CodeInvalid, "", "%s is a name of at most %d bytes, without control characters", StreamKind, MaxStreamName)
 	}
 	return nil
 }

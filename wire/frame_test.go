@@ -13,6 +13,9 @@ func TestNamesOfStreams(t *testing.T) {
 		says  string
 	}{
 		"none":               {Frame{}, ""},
+		"a kind":             {Frame{Stream: "camera 7", Kind: "fast"}, ""},
+		"a kind alone":       {Frame{Kind: "fast"}, ""},
+		"no kind":            {Frame{Stream: "1", Kind: "a\nb"}, "stream_kind is a name"},
 		"a name":             {Frame{Stream: "camera 7", First: true}, ""},
 		"the longest":        {Frame{Stream: strings.Repeat("a", MaxStreamName)}, ""},
 		"longer":             {Frame{Stream: strings.Repeat("a", MaxStreamName+1)}, "at most 128"},

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,7 @@ type Metadata struct {
 	FrameRate  float64           // of one stream, where requests are frames; else 0
 	Jitter     time.Duration     // how far a frame may come after that pace
 	Spread     bool              // streams are to be spread evenly over a period
+	Kinds      []Kind            // of streams, where there are several; then FrameRate is 0
 	Overlay    pipelines.Overlay // what is drawn on frames
 	Inputs     []pipelines.Port
 	Memory     int64            // bytes that a model takes on its device, where its server tells
@@ -90,6 +92,25 @@ type Metadata struct {
 	// Members are the pipelines of a cluster, each addressed by its own name, with the
 	// rates that are planned for.
 	Members []pipelines.Application
+}
+
+// Streams are the kinds of streams of a pipeline, one without a name where it has a single one; none where
+// requests are not frames.
+func (m *Metadata) Streams() []Kind {
+	if m.FrameRate > 0 {
+		return []Kind{{Streams: int(math.Round(m.Rate / m.FrameRate)), FrameRate: m.FrameRate, Spread: m.Spread, Jitter: m.Jitter}}
+	}
+	return m.Kinds
+}
+
+// Kind is one of several kinds of streams of a pipeline.
+type Kind struct {
+	Name      string  `json:"name"`
+	Streams   int     `json:"streams"`          // that are planned for
+	FrameRate float64 `json:"frame_rate"`       // of one
+	Spread    bool    `json:"spread,omitempty"` // they are to be spread evenly over a period
+
+	Jitter time.Duration `json:"jitter_ns,omitempty"` // how far a frame may come after that pace
 }
 
 // Tenant is whose requests they are: a named token, with what it may.

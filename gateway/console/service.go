@@ -58,6 +58,7 @@ type promise struct {
 // streamView is a stream that is open.
 type streamView struct {
 	Name, InTime string
+	Kind         string // of several
 	Broken       bool
 	Over         template.HTML
 	TooFast      string // frames that were dropped since they came too fast; empty for none
@@ -213,13 +214,14 @@ func promises(p plan.Plan, m autoscale.Measures) []promise {
 			Measured: measured(quantity.Percent(m.Attainment)), Broken: seen && m.Attainment < e.Low,
 		})
 	}
-	if s := m.Streams; s != nil {
-		worst := promise{What: "frames within the rate in time, of the worst stream", Planned: quantity.Percent(pipelines.DefaultAttainment), Measured: "–"}
+	for _, s := range m.Streams.Each() {
+		of := strings.TrimSpace(s.Kind + " stream")
+		worst := promise{What: "frames within the rate in time, of the worst " + of, Planned: quantity.Percent(pipelines.DefaultAttainment), Measured: "–"}
 		if s.Open > 0 {
 			worst.Measured = fmt.Sprintf("%s, %q; of the median %s", quantity.Percent(s.Worst), s.WorstName, quantity.Percent(s.Median))
 			worst.Broken = s.Worst < pipelines.DefaultAttainment
 		}
-		all = append(all, promise{What: "streams that are open", Planned: fmt.Sprint(s.Most), Measured: fmt.Sprint(s.Open)}, worst)
+		all = append(all, promise{What: of + "s that are open", Planned: fmt.Sprint(s.Most), Measured: fmt.Sprint(s.Open)}, worst)
 	}
 	for _, module := range p.Modules {
 		mm := m.Module(module.Name)
@@ -241,7 +243,7 @@ func promises(p plan.Plan, m autoscale.Measures) []promise {
 
 func viewStream(line admission.StreamLine) streamView {
 	v := streamView{
-		Name: line.Name, InTime: quantity.Percent(line.Attainment), Broken: line.Attainment < pipelines.DefaultAttainment,
+		Name: line.Name, Kind: line.Kind, InTime: quantity.Percent(line.Attainment), Broken: line.Attainment < pipelines.DefaultAttainment,
 		Over: spark(line.Recent, 1, "share in time of "+line.Name),
 	}
 	if line.TooFast > 0 {

@@ -46,7 +46,7 @@ func (c *Console) streamPage(s snapshot, name string) *streamPage {
 	}
 	service, id := name[:at], name[at+1:]
 	declared, ok := c.options.Source.Pipeline(service)
-	if !ok || declared.Stream.IsZero() {
+	if !ok || len(declared.StreamKinds()) == 0 {
 		return nil
 	}
 	p := &streamPage{frame: c.frame(s, "Stream", Root+"streams/"+name), Name: "A stream", Service: linkOf(service), ServiceName: service}

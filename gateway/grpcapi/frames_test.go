@@ -42,6 +42,9 @@ func TestFramesAreAnsweredInOrder(t *testing.T) {
 					"sequence_start": {ParameterChoice: &pb.InferParameter_BoolParam{BoolParam: k == 0}},
 					"sequence_end":   {ParameterChoice: &pb.InferParameter_BoolParam{BoolParam: k == frames-1}},
 				}
+				if k == 0 {
+					q.Parameters["stream_kind"] = &pb.InferParameter{ParameterChoice: &pb.InferParameter_StringParam{StringParam: "fast"}}
+				}
 				_ = s.Send(q)
 			}
 		}
@@ -64,6 +67,6 @@ func TestFramesAreAnsweredInOrder(t *testing.T) {
 		require.Equal(t, next[stream], k, "of stream %s", stream)
 		next[stream]++
 	}
-	require.Equal(t, wire.Frame{Stream: "2", First: true}, seen["1/0"])
+	require.Equal(t, wire.Frame{Stream: "2", Kind: "fast", First: true}, seen["1/0"])
 	require.Equal(t, wire.Frame{Stream: "2", Last: true}, seen["1/39"])
 }

@@ -34,7 +34,8 @@
 // A message of a WebSocket is the body of a request: text where all of it is JSON; binary where
 // tensors follow it, after the length of the JSON part in four bytes, the highest first. Answers come
 // in the order of requests, one for each, in the same form; in place of one that failed comes the JSON
-// of its error, with the request's "id". ?stream=NAME is the "sequence_id" of requests without one.
+// of its error, with the request's "id". ?stream=NAME is the "sequence_id" of requests without one,
+// &kind=NAME their "stream_kind".
 // No more than sixteen are under way; then the client waits. Who connects shows a token as for any
 // request, and a browser must come from the gateway's own origin.
 //

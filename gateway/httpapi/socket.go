@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -30,10 +31,10 @@ type serving struct{}
 
 // socket answers the requests that come as the messages of a WebSocket, in their order.
 type socket struct {
-	of     *server
-	conn   *websocket.Conn
-	model  string
-	stream string // of requests that name none; empty for none
+	of    *server
+	conn  *websocket.Conn
+	model string
+	frame wire.Frame // what requests are that do not say
 }
 
 // stream serves a WebSocket; see the package's comment for its messages.
@@ -42,7 +43,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, err)
 		return
 	}
-	frame := wire.Frame{Stream: r.URL.Query().Get("stream")}
+	frame := wire.Frame{Stream: r.URL.Query().Get("stream"), Kind: r.URL.Query().Get("kind")}
 	if err := frame.Check(); err != nil {
 		oip.WriteError(w, err)
 		return
@@ -58,7 +59,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 		return // it has answered
 	}
 	conn.SetReadLimit(s.options.MaxBody)
-	(&socket{s, conn, modelName(r), frame.Stream}).serve(r)
+	(&socket{s, conn, modelName(r), frame}).serve(r)
 }
 
 // serve answers messages until the client closes, does not read or send for long, or the server stops.
@@ -182,9 +183,8 @@ func (k *socket) read(ctx context.Context, held *gateway.HeldBytes) (*oip.Call, 
 	}
 	q := &call.Request
 	q.Pipeline, q.Arrived, q.Textual = k.model, came, call.AsText
-	if q.Frame.Stream == "" {
-		q.Frame.Stream = k.stream
-	}
+	q.Frame.Stream = cmp.Or(q.Frame.Stream, k.frame.Stream)
+	q.Frame.Kind = cmp.Or(q.Frame.Kind, k.frame.Kind)
 	return call, nil
 }
 

@@ -57,11 +57,11 @@ func TestFramesByWebSocket(t *testing.T) {
 	}
 	bytes := gateway.NewBytes(gateway.ByteLimits{Total: 1 << 20})
 	url := served(t, New(b, Options{Bytes: bytes}))
-	c := dialSocket(t, url+"/v2/models/p/stream?stream=camera+7", nil)
+	c := dialSocket(t, url+"/v2/models/p/stream?stream=camera+7&kind=fast", nil)
 	for i := range 5 {
 		require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(frameText(fmt.Sprint(i), i))))
 	}
-	head := `{"id":"5","inputs":[{"name":"x","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true,"sequence_id":"other","sequence_end":true}}`
+	head := `{"id":"5","inputs":[{"name":"x","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true,"sequence_id":"other","stream_kind":"slow","sequence_end":true}}`
 	require.NoError(t, c.Write(t.Context(), websocket.MessageBinary, append(append(binary.BigEndian.AppendUint32(nil, uint32(len(head))), head...), 0, 0, 128, 63, 0, 0, 0, 0)))
 	require.NoError(t, c.Write(t.Context(), websocket.MessageBinary, []byte{1}))
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte("no JSON")))
@@ -91,9 +91,9 @@ func TestFramesByWebSocket(t *testing.T) {
 		assert.Contains(t, string(body), says)
 	}
 	frame, _ := names.Load("0")
-	assert.Equal(t, wire.Frame{Stream: "camera 7"}, frame)
+	assert.Equal(t, wire.Frame{Stream: "camera 7", Kind: "fast"}, frame)
 	frame, _ = names.Load("5")
-	assert.Equal(t, wire.Frame{Stream: "other", Last: true}, frame)
+	assert.Equal(t, wire.Frame{Stream: "other", Kind: "slow", Last: true}, frame)
 	require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))
 }
 

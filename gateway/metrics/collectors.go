@@ -250,10 +250,10 @@ func (c *trialCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 // Streams collects how many streams of pipelines are open, and what share of their frames is in
-// time, calling read at every scrape. There are no samples of pipelines without any.
+// time, of each kind, calling read at every scrape. There are no samples of pipelines without any.
 func Streams(read func() map[string]admission.StreamShares) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("harpagon_stream"+name, help, append([]string{"pipeline"}, labels...), nil)
+		return prometheus.NewDesc("harpagon_stream"+name, help, append([]string{"pipeline", "kind"}, labels...), nil)
 	}
 	return &streamCollector{
 		read:       read,
@@ -277,15 +277,20 @@ func (c *streamCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is part of prometheus.Collector.
 func (c *streamCollector) Collect(to chan<- prometheus.Metric) {
-	for name, s := range c.read() {
+	one := func(name string, s admission.StreamShares) {
 		send := func(desc *prometheus.Desc, v float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, append([]string{name}, labels...)...)
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, append([]string{name, s.Kind}, labels...)...)
 		}
 		send(c.open, float64(s.Open))
 		send(c.planned, float64(s.Most))
 		if s.Open > 0 {
 			send(c.attainment, s.Worst, "worst")
 			send(c.attainment, s.Median, "median")
+		}
+	}
+	for name, s := range c.read() {
+		for _, of := range s.Each() {
+			one(name, of)
 		}
 	}
 }

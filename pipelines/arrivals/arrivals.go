@@ -29,12 +29,12 @@ const never = time.Duration(math.MaxInt64)
 
 // Process is a way in which requests come. The zero value is even.
 type Process struct {
-	Kind   string           // pipelines.ArrivalsEven and so on, or Replay; empty means even
-	Shape  float64          // of gamma: gaps have the coefficient of variation 1/sqrt(shape)
-	Trace  *pipelines.Trace // of trace; repeated when a run is longer
-	Stamps []time.Duration  // of replay, rising; not repeated
-	From   []int            // of replay: the stream that each is a frame of, from 0; nil for none
-	Frames pipelines.Stream // of frames: how streams send; as many of them as send the rate
+	Kind   string             // pipelines.ArrivalsEven and so on, or Replay; empty means even
+	Shape  float64            // of gamma: gaps have the coefficient of variation 1/sqrt(shape)
+	Trace  *pipelines.Trace   // of trace; repeated when a run is longer
+	Stamps []time.Duration    // of replay, rising; not repeated
+	From   []int              // of replay: the stream that each is a frame of, from 0; nil for none
+	Frames []pipelines.Stream // of frames: how streams of each kind send; as many of them as send the rate
 }
 
 // Declared are the arrivals that the pipeline says it will meet.
@@ -46,8 +46,8 @@ func Declared(pipe *pipelines.Pipeline) (Process, error) {
 	if kind == pipelines.ArrivalsTrace && pipe.Trace.Total() == 0 {
 		return Process{}, fmt.Errorf("pipeline %q: the trace %s was not read, or holds no requests", pipe.Name, file)
 	}
-	if !pipe.Stream.IsZero() {
-		return Process{Kind: Frames, Frames: pipe.Stream}, nil
+	if kinds := pipe.StreamKinds(); len(kinds) > 0 {
+		return Process{Kind: Frames, Frames: kinds}, nil
 	}
 	return Process{Kind: kind, Shape: shape, Trace: pipe.Trace}, nil
 }
@@ -102,8 +102,10 @@ func (p Process) Check() error {
 	case "", pipelines.ArrivalsEven, pipelines.ArrivalsPoisson:
 		return nil
 	case Frames:
-		if faults := p.Frames.Faults(); len(faults) > 0 {
-			return fmt.Errorf("arrivals: %s", faults[0].Detail)
+		for _, of := range p.Frames {
+			if faults := of.Faults(); len(faults) > 0 {
+				return fmt.Errorf("arrivals: %s", faults[0].Detail)
+			}
 		}
 		return nil
 	case pipelines.ArrivalsGamma:
@@ -176,8 +178,9 @@ type Stream struct {
 	row, lap, left int
 	scale          float64
 
-	next frames // of streams
-	from int
+	kinds []pipelines.Stream // of streams, and the next frame of each
+	next  frames
+	from  int
 }
 
 // Stream prepares the arrivals up to an instant at a mean rate, which is not

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/harpagon/harpagon/pipelines"
 )
 
 // Frames is the kind of arrivals of streams: each sends a frame once in a period, up to its jitter
@@ -19,6 +21,8 @@ const framesInPhase = 256
 // frame is the next one of a stream, and when it is due by the stream's pace, in nanoseconds.
 type frame struct {
 	at, due float64
+	gap     float64 // from one to the next
+	jitter  float64
 	stream  int
 }
 
@@ -39,23 +43,32 @@ func (f *frames) Pop() any {
 
 // begin draws the phases of streams that send rate frames per second in all.
 func (s *Stream) begin(rate float64) {
-	n := s.Frames.Senders(rate)
-	s.gap = 1e9 * float64(n) / rate // of each: all of them send the rate
-	for i := range n {
-		due := float64(i) / float64(n)
-		if !s.Frames.Chosen() {
-			due = s.rng.Float64()
+	total := 0.0
+	s.kinds = pipelines.Sending(s.Frames, rate)
+	for _, of := range s.kinds {
+		total += of.Total()
+	}
+	for k, of := range s.kinds {
+		gap := 1e9 / of.Rate * (total / rate) // of each: all of them send the rate
+		from := 0.0
+		if k > 0 { // the periods of two kinds begin at other times
+			from = s.rng.Float64()
 		}
-		s.next = append(s.next, frame{due: due * s.gap, stream: i})
-		s.next[i].at = s.late(s.next[i].due, 0)
+		for i := range of.Count {
+			due := from + float64(i)/float64(of.Count)
+			if !of.Chosen() {
+				due = s.rng.Float64()
+			}
+			next := frame{due: due * gap, gap: gap, jitter: float64(of.Jitter), stream: len(s.next)}
+			next.at = s.late(&next)
+			s.next = append(s.next, next)
+		}
 	}
 	heap.Init(&s.next)
 }
 
-// late is when a frame that is due then comes, not before the one before.
-func (s *Stream) late(due, before float64) float64 {
-	return max(before, due+s.rng.Float64()*float64(s.Frames.Jitter))
-}
+// late is when a frame that is due comes, not before the one before.
+func (s *Stream) late(f *frame) float64 { return max(f.at, f.due+s.rng.Float64()*f.jitter) }
 
 // framed is the instant of the next frame of any stream.
 func (s *Stream) framed() time.Duration {
@@ -65,11 +78,11 @@ func (s *Stream) framed() time.Duration {
 	f := &s.next[0]
 	at := f.at
 	s.from = f.stream
-	f.due += s.gap
+	f.due += f.gap
 	if s.rng.IntN(framesInPhase) == 0 { // clocks drift, and streams come and go
-		f.due += s.gap * s.rng.Float64()
+		f.due += f.gap * s.rng.Float64()
 	}
-	f.at = s.late(f.due, f.at)
+	f.at = s.late(f)
 	heap.Fix(&s.next, 0)
 	if at >= float64(never) {
 		return never
@@ -79,6 +92,10 @@ func (s *Stream) framed() time.Duration {
 
 // From is which stream the last frame was of, counted from 0.
 func (s *Stream) From() int { return s.from }
+
+// Kinds are the kinds of streams that send, of frames, with Count as many as do: From counts those of one kind
+// after the other.
+func (s *Stream) Kinds() []pipelines.Stream { return s.kinds }
 
 // Streams is how many streams send.
 func (s *Stream) Streams() int {

@@ -66,10 +66,15 @@ func (b *Builder) Dispatch(policy string) *Builder { b.p.Dispatch = policy; retu
 func (b *Builder) Update(u pipelines.Update) *Builder { b.p.Update = u; return b }
 
 // Stream reports that requests are frames of streams, which come evenly; the rate is that of all. How many
-// there are may follow from how they come and go.
+// there are may follow from how they come and go. It is called once for each kind, where these have
+// names.
 func (b *Builder) Stream(s pipelines.Stream) *Builder {
-	s = s.Sized()
-	b.p.Stream, b.p.Rate, b.p.Arrivals = s, s.Total(), pipelines.ArrivalsEven
+	if s = s.Sized(); s.Kind != "" {
+		b.p.Kinds = append(b.p.Kinds, s)
+	} else {
+		b.p.Stream = s
+	}
+	b.p.Rate, b.p.Arrivals = b.p.StreamsTotal(), pipelines.ArrivalsEven
 	return b
 }
 

@@ -38,7 +38,7 @@ type decoder struct {
 
 func (c *Config) decode(body hcl.Body, opts LoadOptions) hcl.Diagnostics {
 	d := &decoder{config: c}
-	schema := document.schema()
+	schema := document.schema(body)
 	schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: "variable", LabelNames: []string{"name"}}, hcl.BlockHeaderSchema{Type: "locals"})
 	blocks := d.content(body, schema).Blocks.ByType()
 	d.ctx = d.scope(blocks["variable"], blocks["locals"], opts)

@@ -22,7 +22,7 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		attr("slo", duration, func(p *pipelines.Pipeline) *time.Duration { return &p.SLO },
 			`end-to-end latency objective, counted from a request's arrival`).required(),
 		attr("rate", number, func(p *pipelines.Pipeline) *float64 { return &p.Rate },
-			`requests per second at the source; required without a 'stream' block`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Stream.IsZero() }),
+			`requests per second at the source; required without a 'stream' block`).printedWhen(func(p *pipelines.Pipeline) bool { return len(p.StreamKinds()) == 0 }),
 		forEach[pipelines.Pipeline](),
 		attr("arrivals", arrivals, func(p *pipelines.Pipeline) *string { return &p.Arrivals },
 			`how requests come: '"poisson"' (default), as from many people; '"even"', as from a camera; '"gamma:SHAPE"'; '"trace:FILE"' (requests in each second). Plans for all but even ones are simulated: [simulating](../explanation/simulating.md)`).printedWhen(func(p *pipelines.Pipeline) bool { return p.Arrivals != pipelines.ArrivalsPoisson }),
@@ -39,8 +39,8 @@ var pipelineBlock = block[pipelines.Pipeline]{
 		planOf(func(p *pipelines.Pipeline) *pipelines.Planning { return &p.Plan }),
 		one(&updateBlock, func(p *pipelines.Pipeline) *pipelines.Update { return &p.Update },
 			pipelines.UpdatePath, "There is an update block", "; a pipeline has one"),
-		one(&streamBlock, func(p *pipelines.Pipeline) *pipelines.Stream { return &p.Stream },
-			pipelines.StreamPath, "There is a stream block", "; a pipeline has one. Streams of another rate have a pipeline of their own, which may use the same devices"),
+		oneOrMany(&streamBlock, func(p *pipelines.Pipeline) *pipelines.Stream { return &p.Stream }, func(p *pipelines.Pipeline) *[]pipelines.Stream { return &p.Kinds },
+			pipelines.StreamPath, "There is a stream block", "; of several each has a name: stream \"cameras\" { ... }"),
 		one(&overlayBlock, func(p *pipelines.Pipeline) *pipelines.Overlay { return &p.Overlay },
 			pipelines.OverlayPath, "There is an overlay block", "; a pipeline has one"),
 		many(&inputBlock, func(p *pipelines.Pipeline) *[]pipelines.Port { return &p.Inputs }),
@@ -51,11 +51,16 @@ var pipelineBlock = block[pipelines.Pipeline]{
 	start: func(p *pipelines.Pipeline) { p.Arrivals = pipelines.ArrivalsPoisson },
 	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, p *pipelines.Pipeline) {
 		d.trace(from, attrs, p)
-		parts, _, _ := from.Body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: streamBlock.kind}}})
-		if attrs["rate"] == nil && len(parts.Blocks) == 0 {
+		if attrs["rate"] == nil && !has(from.Body, streamBlock.kind) {
 			d.report(&hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Missing required argument", Detail: `The argument "rate" is required, but no definition was found.`, Subject: ptr(from.Body.MissingItemRange())})
 		}
 	},
+}
+
+// has reports whether there is a block of that kind in a body, with a name or without.
+func has(body hcl.Body, kind string) bool {
+	parts, _, diags := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: kind}}})
+	return len(parts.Blocks) > 0 || diags.HasErrors()
 }
 
 // arrivals read the name of a trace as a path.
@@ -182,6 +187,7 @@ var updateBlock = block[pipelines.Update]{
 
 var streamBlock = block[pipelines.Stream]{
 	kind: "stream",
+	name: func(s *pipelines.Stream) *string { return &s.Kind },
 	attributes: []attribute[pipelines.Stream]{
 		attr("rate", number, func(s *pipelines.Stream) *float64 { return &s.Rate },
 			`frames per second of one stream`).noted("required"),
@@ -241,14 +247,14 @@ var overlayBlock = block[pipelines.Overlay]{
 // streamed completes a pipeline by its stream block, from which its rate follows.
 func streamed(d *decoder, attrs hcl.Attributes, _ *pipelines.Document, p *pipelines.Pipeline) {
 	switch rate, arrivals := attrs["rate"], attrs["arrivals"]; {
-	case p.Stream.IsZero():
+	case len(p.StreamKinds()) == 0:
 		return
 	case rate != nil:
 		d.report(files.Problem("Two rates", "The rate of a pipeline with streams is rate of each of count streams; take this one out.", ptr(rate.Expr.Range())))
 	case arrivals != nil && p.Arrivals != pipelines.ArrivalsEven:
 		d.report(files.Problem("Arrivals beside streams", `Frames of a stream come evenly, as far as its jitter allows: arrivals is "even", or left out.`, ptr(arrivals.Expr.Range())))
 	}
-	p.Arrivals, p.Rate = pipelines.ArrivalsEven, p.Stream.Total()
+	p.Arrivals, p.Rate = pipelines.ArrivalsEven, p.StreamsTotal()
 }
 
 // revert is { attainment = SHARE, cost = FACTOR }.

@@ -55,6 +55,76 @@ func TestStreamsAreReadAndPrinted(t *testing.T) {
 	assert.Equal(t, filmed, string(HCL(c.Document)))
 }
 
+// mixed has streams of two rates.
+var mixed = strings.Replace(filmed, `  stream {
+    rate   = 10
+    count  = 40
+    jitter = "20ms"
+    stale  = "newest"
+  }
+`, `  stream "fast" {
+    rate   = 25
+    count  = 8
+    jitter = "5ms"
+  }
+
+  stream "slow" {
+    rate  = 5
+    count = 32
+  }
+`, 1)
+
+func TestStreamsOfSeveralKindsAreReadAndPrinted(t *testing.T) {
+	c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": mixed, "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+	require.Empty(t, diags)
+	require.Empty(t, c.Validate(nil))
+	p := c.Document.Pipelines[0]
+	assert.True(t, p.Stream.IsZero())
+	assert.Equal(t, []pipelines.Stream{{Kind: "fast", Rate: 25, Count: 8, Jitter: 5 * time.Millisecond}, {Kind: "slow", Rate: 5, Count: 32}}, p.Kinds)
+	assert.InDelta(t, 360, p.Rate, 0)
+	assert.Equal(t, 40, p.Streams())
+	c.Document.Pipelines[0].Modules[0].ProfileFile = "p.csv"
+	assert.Equal(t, mixed, string(HCL(c.Document)))
+	asJSON := `{"hardware": {"gpu": {"price": 1}}, "pipeline": {"crossing": {"slo": "300ms", "stream": STREAM,
+		"input": {"frame": {"datatype": "FP32", "shape": [3]}}, "module": {"detect": {"profile": "p.csv", "inputs": {"image": "${input.frame}"}}},
+		"output": {"boxes": {"value": "${module.detect.boxes}"}}}}}`
+	for stream, want := range map[string][]pipelines.Stream{
+		`{"fast": {"rate": 25, "count": 8}, "slow": {"rate": 5, "count": 2}}`: {{Kind: "fast", Rate: 25, Count: 8}, {Kind: "slow", Rate: 5, Count: 2}},
+		`{"rate": 25, "count": 8}`: {{Rate: 25, Count: 8}},
+	} {
+		c, diags = Load(LoadOptions{}, folder(t, map[string]string{"a.hcl.json": strings.Replace(asJSON, "STREAM", stream, 1), "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+		require.Empty(t, diags, stream)
+		require.Empty(t, c.Validate(nil))
+		assert.Equal(t, want, c.Document.Pipelines[0].StreamKinds())
+	}
+}
+
+func TestWhatIsWrongWithKindsOfStreams(t *testing.T) {
+	for name, test := range map[string]struct{ from, to, want string }{
+		"two of one name": {`"slow"`, `"fast"`, `15:3: error: Declared twice: The stream "fast" is declared already`},
+		"one without":     {`stream "slow"`, "stream", "15:10: error: Missing name for stream"},
+		"no name":         {`"slow"`, `"so slow"`, `15:10: error: Invalid name: "so slow" cannot name a stream`},
+		"two names":       {`"slow"`, `"slow" "er"`, "15:17: error: Extraneous label for stream"},
+		"jitter":          {`"5ms"`, `"40ms"`, "12:14: error: Invalid jitter"},
+		"no count":        {"    count = 32\n", "", "15:3: error: Invalid number of streams"},
+		"rule":            {"    count = 32\n", "    count = 32\n    stale = \"new\"\n", "18:13: error: Unknown rule"},
+		"too many":        {"count = 32", "count = 1000001", "17:13: error: Invalid number of streams"},
+		"a rate, too":     {"  slo ", "  rate = 3\n  slo ", "6:10: error: Two rates"},
+		"nothing":         {"    rate  = 5\n    count = 32\n", "", "15:3: error: Invalid rate"},
+		"random":          {`"even"`, `"poisson"`, "7:14: error: Arrivals beside streams"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, mixed, test.from)
+			c, diags := Load(LoadOptions{}, folder(t, map[string]string{"a.hcl": strings.Replace(mixed, test.from, test.to, 1), "p.csv": "hardware,batch,duration_ms\ngpu,1,10\n"}))
+			var found []string
+			for _, f := range Findings(append(diags, c.Validate(nil)...)) {
+				found = append(found, f.String())
+			}
+			assert.Contains(t, strings.Join(found, "\n"), test.want)
+		})
+	}
+}
+
 // Streams that come and go are so many that one finds a place with the given probability.
 func TestStreamsThatComeAndGo(t *testing.T) {
 	text := strings.Replace(filmed, "    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n", "    opening  = 0.5\n    length   = \"20s\"\n    admitted = 0.95\n", 1)
@@ -84,7 +154,8 @@ func TestWhatIsWrongWithStreams(t *testing.T) {
 		"no openings":      {"    count  = 40\n", "    count = 4\n    length = \"1s\"\n", "12:14: error: No rate of streams"},
 		"all admitted":     {"    count  = 40\n", "    opening = 0.5\n    length = \"20s\"\n    admitted = 1\n", "13:16: error: Invalid share"},
 		"too many":         {"    count  = 40\n", "    opening = 5e5\n    length = \"20s\"\n", "11:15: error: Invalid rate"},
-		"several":          {"  input ", "  stream {\n    rate = 5\n    count = 1\n  }\n\n  input ", "16:3: error: "},
+		"several":          {"  input ", "  stream {\n    rate = 5\n    count = 1\n  }\n\n  input ", `; of several each has a name: stream "cameras" { ... }.`},
+		"one with a name":  {"  input ", "  stream \"slow\" {\n    rate = 5\n    count = 1\n  }\n\n  input ", "9:10: error: Missing name for stream"},
 		"neither":          {"  stream {\n    rate   = 10\n    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n  }\n", "", `Missing required argument: The argument "rate" is required`},
 		"nothing declared": {"    rate   = 10\n    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n", "", "9:3: error: Invalid rate"},
 	} {

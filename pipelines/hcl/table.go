@@ -94,6 +94,7 @@ type block[T any] struct {
 // part is a kind of block within a block that declares a T.
 type part[T any] struct {
 	header    hcl.BlockHeaderSchema
+	unnamed   bool   // of its blocks one may have no name
 	note, doc string // of the reference; no row without them
 	read      func(d *decoder, path string, b *hcl.Block, to *T)
 	print     func(body *hclwrite.Body, of *T)
@@ -151,6 +152,41 @@ func one[T, P any](b *block[P], field func(*T) *P, place, there, why string) par
 	}
 }
 
+// oneOrMany are blocks of which a T has one without a name, or several with a name each.
+func oneOrMany[T, P any](b *block[P], single func(*T) *P, several func(*T) *[]P, place, there, why string) part[T] {
+	one, many := one(b, single, place, there, why), many(b, several)
+	return part[T]{
+		header: many.header, unnamed: true,
+		read: func(d *decoder, path string, from *hcl.Block, to *T) {
+			if len(from.Labels) == 0 {
+				one.read(d, path, from, to)
+			} else {
+				many.read(d, path, from, to)
+			}
+		},
+		print: func(body *hclwrite.Body, of *T) {
+			one.print(body, of)
+			many.print(body, of)
+		},
+		reference: b.reference,
+	}
+}
+
+// headerIn is the header of blocks in a body: without names where these may be left out, and none has one.
+func (p *part[T]) headerIn(body hcl.Body) hcl.BlockHeaderSchema {
+	if !p.unnamed {
+		return p.header
+	}
+	reads := func(h hcl.BlockHeaderSchema) bool {
+		_, _, diags := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{h}})
+		return !diags.HasErrors()
+	}
+	if bare := (hcl.BlockHeaderSchema{Type: p.header.Type}); !reads(p.header) && reads(bare) {
+		return bare
+	}
+	return p.header
+}
+
 func within(path, name string) string {
 	if path == "" {
 		return name
@@ -163,20 +199,20 @@ func (b *block[T]) repeats() bool {
 	return slices.ContainsFunc(b.attributes, func(a attribute[T]) bool { return a.name == forEachName })
 }
 
-func (b *block[T]) schema() *hcl.BodySchema {
+func (b *block[T]) schema(body hcl.Body) *hcl.BodySchema {
 	s := &hcl.BodySchema{}
 	for _, a := range b.attributes {
 		s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: a.name, Required: a.must})
 	}
 	for _, p := range b.parts {
-		s.Blocks = append(s.Blocks, p.header)
+		s.Blocks = append(s.Blocks, p.headerIn(body))
 	}
 	return s
 }
 
 // read reads the block that stands at path.
 func (b *block[T]) read(d *decoder, path string, from *hcl.Block, to *T) hcl.Attributes {
-	content := d.content(from.Body, b.schema())
+	content := d.content(from.Body, b.schema(from.Body))
 	attrs := content.Attributes
 	for name, a := range attrs {
 		attrs[name] = d.native(a)

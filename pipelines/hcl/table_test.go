@@ -38,7 +38,7 @@ func TestARowIsAllOfAnAttribute(t *testing.T) {
 		require.False(t, diags.HasErrors())
 		d := &decoder{config: c, ctx: &hcl.EvalContext{}}
 		var all []rack
-		racks.readParts(d, "", d.content(body, racks.schema()).Blocks, &all)
+		racks.readParts(d, "", d.content(body, racks.schema(body)).Blocks, &all)
 		var found []string
 		for _, f := range Findings(d.diags) {
 			found = append(found, f.String())

@@ -63,6 +63,9 @@ func (m *ModuleProblem) DevicesForBursts(c *Config, budget time.Duration, latenc
 	if m.Bursts.Any { // of which a jitter lets several come at once
 		overlaps = math.Ceil((c.Duration.Seconds()+m.Bursts.Jitter)/m.Bursts.Gap) + 1
 	}
+	if len(m.Bursts.Kinds) > 0 { // of each kind several may come in its time
+		overlaps = math.Ceil((c.Duration.Seconds()+m.Bursts.Jitter)/m.Bursts.Next()) + 1
+	}
 	if overlaps*float64(high) < MaxDevices {
 		high *= int(max(1, overlaps)) // every batch finds a device
 	}

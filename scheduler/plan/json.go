@@ -35,3 +35,9 @@ func (c Covers) MarshalJSON() ([]byte, error) { return quantity.Marshal(c) }
 
 // UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are ignored.
 func (c *Covers) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, c) }
+
+// MarshalJSON writes the fixed field names of the contract.
+func (k CoveredKind) MarshalJSON() ([]byte, error) { return quantity.Marshal(k) }
+
+// UnmarshalJSON reads what MarshalJSON wrote; fields that it does not know are ignored.
+func (k *CoveredKind) UnmarshalJSON(text []byte) error { return quantity.Unmarshal(text, k) }

@@ -110,7 +110,28 @@ type Covers struct {
 	Streams int           `json:"streams,omitempty"`   // how many send, where requests are frames of streams
 	Jitter  time.Duration `json:"jitter_ms,omitempty"` // how far a frame may come after its pace
 
+	Kinds []CoveredKind `json:"kinds,omitempty"` // of streams, where there are several; then each has its jitter
+
 	DurationQuantile float64 `json:"duration_quantile,omitempty"` // share of batches, by what was measured; see Plan
+}
+
+// CoveredKind is one of several kinds of streams that a proof is about.
+type CoveredKind struct {
+	Kind    string        `json:"kind"`
+	Rate    float64       `json:"frame_rate"` // of one stream
+	Streams int           `json:"streams"`
+	Jitter  time.Duration `json:"jitter_ms,omitempty"`
+}
+
+// streams notes whose frames are covered.
+func (c *Covers) streams(kinds []pipelines.Stream) {
+	for _, s := range kinds {
+		if c.Streams += s.Count; len(kinds) == 1 {
+			c.Jitter = s.Jitter
+		} else {
+			c.Kinds = append(c.Kinds, CoveredKind{Kind: s.Kind, Rate: s.Rate, Streams: s.Count, Jitter: s.Jitter})
+		}
+	}
 }
 
 // Interruptions is what a plan on devices that are taken back must bear.
@@ -422,6 +443,16 @@ func (c *Covers) promise() string {
 	switch {
 	case c == nil || c.Streams == 0:
 		return "proven for every request of an even stream"
+	case len(c.Kinds) > 0:
+		var each []string
+		for _, k := range c.Kinds {
+			text := fmt.Sprintf("%d %s of %s/s", k.Streams, k.Kind, quantity.Number(k.Rate))
+			if k.Jitter > 0 {
+				text += " with a jitter of " + quantity.Duration(k.Jitter)
+			}
+			each = append(each, text)
+		}
+		return fmt.Sprintf("proven for every frame of %s: %s", quantity.Count(c.Streams, "stream"), strings.Join(each, ", "))
 	case c.Jitter > 0:
 		return fmt.Sprintf("proven for every frame of %s with a jitter of %s", quantity.Count(c.Streams, "stream"), quantity.Duration(c.Jitter))
 	}

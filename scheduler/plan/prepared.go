@@ -133,8 +133,8 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 				m.Branch = append(m.Branch, demand.Condition{When: c.When.String(), Else: c.Else})
 			}
 		}
-		if s := p.Pipeline.Stream; p.Pipeline.Module(name).State && !s.IsZero() {
-			m.Limit = s.Apart()
+		if p.Pipeline.Module(name).State && len(p.Pipeline.StreamKinds()) > 0 {
+			m.Limit = p.Pipeline.StreamsApart()
 		}
 		modules[i], out.Modules[i] = m, &modules[i]
 	}
@@ -143,11 +143,27 @@ func Prepare(p *Problem, o Options, by Policy) (*Prepared, error) {
 
 // burstsOf are those in which items come to a module, so many of a request at the most.
 func burstsOf(p *pipelines.Pipeline, most int) demand.Bursts {
-	b := demand.Bursts{Items: most, Gap: 1 / p.Rate, Any: !p.ComeSingly(), Jitter: p.Stream.Jitter.Seconds()}
-	if n := p.Streams(); n > 0 && !p.Stream.Chosen() {
-		b.Items, b.Gap = int(min(float64(n)*float64(most), math.MaxInt32)), 1/p.Stream.Rate
+	kinds := p.Sending()
+	all := make([]demand.Bursts, 0, len(kinds))
+	for _, s := range kinds {
+		b := demand.Bursts{Items: most, Gap: 1 / s.Total(), Any: true, Jitter: s.Jitter.Seconds()}
+		if !s.Chosen() {
+			b.Items, b.Gap = int(min(float64(s.Count)*float64(most), math.MaxInt32)), 1/s.Rate
+		}
+		if s.Count > 0 {
+			all = append(all, b)
+		}
 	}
-	return b
+	switch len(all) {
+	case 0:
+		return demand.Bursts{Items: most, Gap: 1 / p.Rate, Any: !p.ComeSingly()}
+	case 1:
+		if all[0].Any = !p.ComeSingly(); kinds[0].Chosen() && len(kinds) == 1 {
+			all[0].Gap = 1 / p.Rate
+		}
+		return all[0]
+	}
+	return demand.Several(all)
 }
 
 // InOrder reads budgets in the order of the DAG, and checks that they keep the
@@ -215,7 +231,7 @@ func (p *Prepared) inDeclaredOrder() []int {
 func (m *ModuleProblem) Gap() float64 {
 	switch {
 	case m.Bursts.Items > 0:
-		return (math.Floor(m.Longest/m.Bursts.Gap) + 1) * m.Bursts.Gap
+		return float64(m.Bursts.Came(m.Longest)) / float64(m.Bursts.Items) * m.Bursts.Gap
 	case !m.Single:
 		return 0
 	}

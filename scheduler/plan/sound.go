@@ -57,9 +57,7 @@ func (p *Prepared) prove(out *Plan) {
 	covered := func(m *ModuleProblem) bool { return m.Rate == 0 || m.Single || bursts[m.Name].Items > 0 }
 	if out.Sound && late && !slices.ContainsFunc(p.Modules, func(m *ModuleProblem) bool { return !covered(m) }) {
 		out.Proof, out.Covers = EveryRequest, &Covers{Arrivals: pipelines.ArrivalsEven, Burst: 1}
-		if s := p.Pipeline.Stream; !s.IsZero() {
-			out.Covers.Streams, out.Covers.Jitter = p.Pipeline.Streams(), s.Jitter
-		}
+		out.Covers.streams(p.Pipeline.Sending())
 		for _, b := range bursts {
 			out.Covers.Burst = max(out.Covers.Burst, b.Items)
 		}

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/histogram"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
@@ -62,9 +63,21 @@ type PipelineResult struct {
 
 // StreamResult is what streams attain: the share of a stream's frames that were answered in time.
 type StreamResult struct {
+	Kind   string  `json:"kind,omitempty"` // of these streams, among Kinds
 	Count  int     `json:"count"`
 	Worst  float64 `json:"worst_attainment"`
 	Median float64 `json:"median_attainment"`
+
+	Kinds []StreamResult `json:"kinds,omitempty"` // of streams of several kinds those of each
+}
+
+// Describe is a line for people, and one for each of several kinds.
+func (s StreamResult) Describe() string {
+	line := fmt.Sprintf("%s: of the worst %s in time, of the median %s\n", quantity.Count(s.Count, strings.TrimSpace(s.Kind+" stream")), quantity.Percent(s.Worst), quantity.Percent(s.Median))
+	for _, of := range s.Kinds {
+		line += of.Describe()
+	}
+	return line
 }
 
 // ModuleResult is what became of the items of one module.
@@ -163,16 +176,13 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 	if t.requests > 0 {
 		r.Attainment = float64(t.completed) / float64(t.requests)
 	}
-	if shares := make([]float64, 0, len(t.streams)); len(t.streams) > 0 {
-		for _, s := range t.streams {
-			if s.requests > 0 {
-				shares = append(shares, float64(s.completed)/float64(s.requests))
-			}
+	if len(t.streams) > 0 {
+		all, first := resultOf("", t.streams), 0
+		for _, of := range t.kinds {
+			all.Kinds = append(all.Kinds, resultOf(of.Kind, t.streams[first:first+of.Count]))
+			first += of.Count
 		}
-		slices.Sort(shares)
-		if r.Streams = (&StreamResult{Count: len(t.streams), Worst: 1, Median: 1}); len(shares) > 0 {
-			r.Streams.Worst, r.Streams.Median = shares[0], shares[(len(shares)-1)/2]
-		}
+		r.Streams = &all
 	}
 	if t.spent > 0 {
 		r.Wasted = 1 - float64(t.useful)/float64(t.spent)
@@ -189,6 +199,21 @@ func (a *loadState) result(seconds, confidence float64) PipelineResult {
 		})
 	}
 	r.MeanBatch = mean(batched, batches)
+	return r
+}
+
+// resultOf is what so many streams of a kind attain.
+func resultOf(kind string, streams []streamTally) StreamResult {
+	r := StreamResult{Kind: kind, Count: len(streams), Worst: 1, Median: 1}
+	var shares []float64
+	for _, s := range streams {
+		if s.requests > 0 {
+			shares = append(shares, float64(s.completed)/float64(s.requests))
+		}
+	}
+	if slices.Sort(shares); len(shares) > 0 {
+		r.Worst, r.Median = shares[0], shares[(len(shares)-1)/2]
+	}
 	return r
 }
 
@@ -211,7 +236,8 @@ type tally struct {
 	good, total               [2 * slicesOfTime]int64 // half of them without a test
 	folds                     bool                    // two slices become one where more have passed than there are
 
-	streams []streamTally
+	streams []streamTally      // those of each kind together
+	kinds   []pipelines.Stream // of several how many there are of each
 }
 
 // streamTally counts the frames of one stream.
@@ -311,7 +337,7 @@ func (p PipelineResult) Describe() string {
 	fmt.Fprintf(&b, "latency p50 %s, p99 %s, max %s of %s; mean batch %s on %s, %s of the time used\n",
 		quantity.Duration(p.Latency.P50), quantity.Duration(p.Latency.P99), quantity.Duration(p.Latency.Max), quantity.Duration(p.SLO), quantity.Number(p.MeanBatch), quantity.Count(p.Devices, "device"), quantity.Percent(p.Utilisation))
 	if s := p.Streams; s != nil {
-		fmt.Fprintf(&b, "%s: of the worst %s in time, of the median %s\n", quantity.Count(s.Count, "stream"), quantity.Percent(s.Worst), quantity.Percent(s.Median))
+		b.WriteString(s.Describe())
 	}
 	if p.Goodput != nil {
 		b.WriteString(p.Goodput.Describe())

@@ -196,6 +196,9 @@ func newEngine(loads []Load, o Options) (*engine, Options, error) {
 		if l.offered() > 0 {
 			a.arrivals = l.Arrivals.Stream(l.Rate, e.end, RandomSource(o.Seed, ForArrivals, i))
 			a.tally.streams = make([]streamTally, a.arrivals.Streams())
+			if kinds := a.arrivals.Kinds(); len(kinds) > 1 {
+				a.tally.kinds = kinds
+			}
 		}
 		for k := range a.nodes {
 			if a.nodes[k].tally.behind = -never; a.nodes[k].of.State && len(a.tally.streams) > 0 {

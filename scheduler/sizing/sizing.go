@@ -145,10 +145,10 @@ func simulated(p *pipelines.Pipeline) bool {
 // phases writes what a plan for streams that send when they like would cost, by itself, if their
 // phases were chosen.
 func phases(p plan.Problem, o Options, out *plan.Plan) {
-	if p.Pipeline.Stream.IsZero() || p.Pipeline.Stream.Chosen() || out.Status == plan.Infeasible {
+	var changes bool
+	if p.Pipeline, changes = p.Pipeline.ChooseStreams(); !changes || out.Status == plan.Infeasible {
 		return
 	}
-	p.Pipeline.Stream.Phases = pipelines.PhasesChosen
 	if chosen := policies.Solve(p, o.Options); chosen.Status != plan.Infeasible {
 		out.ChosenPhasesCost = &chosen.Cost
 	}

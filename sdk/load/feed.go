@@ -41,6 +41,7 @@ type FrameStream interface {
 // FeedOptions of a Feed.
 type FeedOptions struct {
 	Pipeline string
+	Kind     string // of streams, where the pipeline has several
 	SLO      time.Duration
 	Streams  int
 	Rate     float64       // frames per second of each
@@ -111,6 +112,7 @@ type FrameFed struct {
 // FeedReport is what came of the frames of streams.
 type FeedReport struct {
 	Pipeline string        `json:"pipeline"`
+	Kind     string        `json:"kind,omitempty"` // of streams, where the pipeline has several
 	SLO      time.Duration `json:"slo_ms"`
 	Began    time.Time     `json:"began"`
 	Rate     float64       `json:"frame_rate"` // of one stream
@@ -182,7 +184,7 @@ func Feed(ctx context.Context, o FeedOptions, open func(stream int, name string)
 	rng := rand.New(rand.NewPCG(o.Seed, 2))
 	var all sync.WaitGroup
 	for i := range f.fed {
-		f.fed[i].Name = fmt.Sprintf("camera-%d", i+1)
+		f.fed[i].Name = fmt.Sprintf("%s-%d", cmp.Or(o.Kind, "camera"), i+1)
 		phase := time.Duration(0)
 		switch period := float64(time.Second) / o.Rate; {
 		case o.Together:
@@ -371,7 +373,7 @@ func (f *feed) progress() Progress {
 }
 
 func (f *feed) report() *FeedReport {
-	r := &FeedReport{Pipeline: f.Pipeline, SLO: f.SLO, Began: f.start, Rate: f.Rate, Streams: f.fed, Worst: 1, Median: 1, Latency: f.latency.Percentiles(), Ends: map[FrameEnd]int{}, Misplaced: f.misplaced, Reasons: f.reasons}
+	r := &FeedReport{Pipeline: f.Pipeline, Kind: f.Kind, SLO: f.SLO, Began: f.start, Rate: f.Rate, Streams: f.fed, Worst: 1, Median: 1, Latency: f.latency.Percentiles(), Ends: map[FrameEnd]int{}, Misplaced: f.misplaced, Reasons: f.reasons}
 	var shares []float64
 	for i := range r.Streams {
 		s := &r.Streams[i]
@@ -399,7 +401,7 @@ const mostStreamsListed = 10
 // Describe is the report for people.
 func (r *FeedReport) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s of %s frames/s, objective %s\n", r.Pipeline, quantity.Count(len(r.Streams), "stream"), quantity.Number(r.Rate), quantity.Duration(r.SLO))
+	fmt.Fprintf(&b, "%s: %s of %s frames/s, objective %s\n", r.Pipeline, quantity.Count(len(r.Streams), strings.TrimSpace(r.Kind+" stream")), quantity.Number(r.Rate), quantity.Duration(r.SLO))
 	if r.Refused > 0 {
 		fmt.Fprintf(&b, "%s refused\n", quantity.Count(r.Refused, "stream"))
 	}

@@ -67,7 +67,7 @@ func strange(raw []byte) error {
 	if err := read(raw, &j); err != nil {
 		return err
 	}
-	if err := onlyKnown(j.Parameters, "the request", binaryOutputKey, TimeoutKey, wire.SequenceID, wire.SequenceStart, wire.SequenceEnd); err != nil {
+	if err := onlyKnown(j.Parameters, "the request", binaryOutputKey, TimeoutKey, wire.SequenceID, wire.SequenceStart, wire.SequenceEnd, wire.StreamKind); err != nil {
 		return err
 	}
 	for _, in := range j.Inputs {
@@ -124,6 +124,7 @@ type requestParameters struct {
 	SequenceID    jsontext.Value `json:"sequence_id,omitempty"` // a text, or a whole number
 	SequenceStart bool           `json:"sequence_start,omitempty"`
 	SequenceEnd   bool           `json:"sequence_end,omitempty"`
+	StreamKind    string         `json:"stream_kind,omitempty"`
 }
 
 type wantedJSON struct {

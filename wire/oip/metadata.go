@@ -46,6 +46,8 @@ type metadataParameters struct {
 	Jitter    int64   `json:"jitter_ns,omitempty"`  // of its frames
 	Spread    bool    `json:"spread,omitempty"`     // streams are to be spread evenly over a period
 
+	Kinds []wire.Kind `json:"stream_kinds,omitempty"` // where there are several
+
 	Overlay *pipelines.Overlay `json:"overlay,omitempty"` // what is drawn on frames
 
 	Applications []applicationJSON `json:"applications,omitempty"`
@@ -71,7 +73,7 @@ func EncodeMetadata(m *wire.Metadata) ([]byte, error) {
 	j := metadataJSON{
 		Name: m.Pipeline, Versions: []string{strconv.Itoa(m.Generation)}, Platform: cmp.Or(m.Platform, Platform),
 		Inputs: portsToJSON(m.Inputs), Outputs: portsToJSON(m.Outputs),
-		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO), Rate: m.Rate, FrameRate: m.FrameRate, Jitter: int64(m.Jitter), Spread: m.Spread, Memory: m.Memory},
+		Parameters: metadataParameters{Ready: m.Ready, Reason: m.Reason, SLO: int64(m.SLO), Rate: m.Rate, FrameRate: m.FrameRate, Jitter: int64(m.Jitter), Spread: m.Spread, Kinds: m.Kinds, Memory: m.Memory},
 	}
 	if !m.Overlay.IsZero() {
 		j.Parameters.Overlay = &m.Overlay
@@ -87,7 +89,7 @@ func DecodeMetadata(body []byte) (*wire.Metadata, error) {
 		return nil, invalid("the metadata is not valid JSON of the protocol: %v", err)
 	}
 	m := &wire.Metadata{
-		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO), Rate: j.Parameters.Rate, FrameRate: j.Parameters.FrameRate, Jitter: time.Duration(j.Parameters.Jitter), Spread: j.Parameters.Spread, Memory: j.Parameters.Memory,
+		Pipeline: j.Name, Platform: j.Platform, Ready: j.Parameters.Ready, Reason: j.Parameters.Reason, SLO: time.Duration(j.Parameters.SLO), Rate: j.Parameters.Rate, FrameRate: j.Parameters.FrameRate, Jitter: time.Duration(j.Parameters.Jitter), Spread: j.Parameters.Spread, Kinds: j.Parameters.Kinds, Memory: j.Parameters.Memory,
 		Inputs: portsFromJSON(j.Inputs), Outputs: portsFromJSON(j.Outputs),
 	}
 	if j.Parameters.Overlay != nil {

@@ -55,6 +55,7 @@ func requireSame(t require.TestingT, want, got []wire.NamedTensor) {
 func TestBinaryRequestsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := &wire.InferRequest{ID: rapid.String().Draw(t, "id"), Inputs: named(t), Outputs: []string{"y", "z"}}
+		q.Frame = rapid.SampledFrom([]wire.Frame{{}, {Kind: "fast"}, {Stream: "a", Kind: "fast", First: true}, {Stream: "é\"", Last: true}}).Draw(t, "frame")
 		timeout := time.Duration(rapid.IntRange(0, 1e9).Draw(t, "us")) * time.Microsecond
 		body, header, err := EncodeRequest(q, timeout)
 		require.NoError(t, err)
@@ -62,6 +63,7 @@ func TestBinaryRequestsRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, timeout, c.Timeout)
 		require.Equal(t, q.Outputs, c.Request.Outputs)
+		require.Equal(t, q.Frame, c.Request.Frame)
 		require.True(t, c.AsBinary("y"))
 		requireSame(t, q.Inputs, c.Request.Inputs)
 	})
@@ -162,6 +164,7 @@ func TestErrorsRoundTrip(t *testing.T) {
 func TestMetadataRoundTrips(t *testing.T) {
 	want := &wire.Metadata{
 		Pipeline: "p", Platform: Platform, Generation: 4, Ready: true, SLO: time.Second,
+		Kinds:   []wire.Kind{{Name: "fast", Streams: 8, FrameRate: 25, Jitter: time.Millisecond}, {Name: "slow", Streams: 40, FrameRate: 5, Spread: true}},
 		Inputs:  []pipelines.Port{{Name: "x", Datatype: "FP32", Shape: []int64{-1, 3}, Typical: []int64{7, 3}}},
 		Outputs: []pipelines.Port{{Name: "y", Datatype: "BYTES", Shape: []int64{}}},
 	}

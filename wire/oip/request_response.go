@@ -55,13 +55,16 @@ func EncodeRequestJSON(q *wire.InferRequest, timeout time.Duration) ([]byte, err
 // encodeRequest gives -1 as header where nothing may be binary data.
 func encodeRequest(q *wire.InferRequest, timeout time.Duration, binary bool, p *Places) (body []byte, header int, err error) {
 	body = appendID(append(room(q.Inputs, 0, func(string) bool { return binary }), '{'), q.ID)
-	if timeout > 0 || binary || q.Frame.Stream != "" {
+	if timeout > 0 || binary || !q.Frame.IsZero() {
 		body = append(body, `"parameters":{`...)
 		if binary {
 			body = append(body, `"binary_data_output":true,`...)
 		}
 		if timeout > 0 {
 			body = append(strconv.AppendInt(append(body, `"timeout":`...), int64(max(timeout/time.Microsecond, 1)), 10), ',')
+		}
+		if q.Frame.Kind != "" {
+			body = append(appendText(append(body, `"`+wire.StreamKind+`":`...), q.Frame.Kind), ',')
 		}
 		if f := &q.Frame; f.Stream != "" {
 			body = append(appendText(append(body, `"sequence_id":`...), f.Stream), ',')
@@ -186,7 +189,7 @@ func decodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
 
 // frameOf reads which stream a request is a frame of.
 func frameOf(p *requestParameters) (wire.Frame, error) {
-	f := wire.Frame{First: p.SequenceStart, Last: p.SequenceEnd}
+	f := wire.Frame{Kind: p.StreamKind, First: p.SequenceStart, Last: p.SequenceEnd}
 	switch text := string(p.SequenceID); {
 	case text == "" || text == "null":
 	case text[0] == '"':

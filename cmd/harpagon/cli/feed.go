@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -54,6 +53,7 @@ With --together all streams send at one instant: the worst case that a plan coun
   harpagon feed crossing --source street.mp4
   harpagon feed tracks --source street.mp4 --overlay pictures
   harpagon feed crossing --source rtsp://10.0.0.9/main --streams 4
+  harpagon feed crossing --kind fast
   harpagon feed crossing --streams 52 --json`,
 		Args: cobra.ExactArgs(1),
 	}
@@ -65,6 +65,7 @@ With --together all streams send at one instant: the worst case that a plan coun
 	flags.Uint64Var(&f.options.Seed, "seed", 1, "seed of phases and random frames")
 	flags.BoolVar(&f.options.Together, "together", false, "all streams send at one instant")
 	flags.BoolVar(&f.options.Fixed, "keep-phases", false, "streams keep the phases that they begin with")
+	flags.StringVar(&f.options.Kind, "kind", "", "`name` of the stream block that streams are of, where a pipeline has several")
 	flags.StringVar(&f.source, "source", "", "`file` or URL of a video, for ffmpeg to decode")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`name=path` of an input, as for load; random elements otherwise")
 	flags.StringVar(&f.overlay, "overlay", "", "draw what was found on frames, as the pipeline's overlay block declares, one frame a second of each stream, into a `folder`")
@@ -87,17 +88,18 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	if err != nil {
 		return err
 	}
-	if m.FrameRate <= 0 {
-		return fmt.Errorf("%s has no streams: declare a stream block, or use harpagon load", pipeline)
+	of, err := kindOf(m.Streams(), pipeline, f.options.Kind)
+	if err != nil {
+		return err
 	}
 	o := &f.options
-	o.Planned, o.Jitter = m.FrameRate, m.Jitter
+	o.Planned, o.Jitter = of.FrameRate, of.Jitter
 	if o.Pipeline, o.SLO = pipeline, m.SLO; o.Rate == 0 {
-		o.Rate = m.FrameRate
+		o.Rate = of.FrameRate
 	}
-	o.Spread, o.Fixed = m.Spread, o.Fixed || o.Together
+	o.Spread, o.Fixed = of.Spread, o.Fixed || o.Together
 	if o.Streams == 0 {
-		o.Streams = int(math.Round(m.Rate / m.FrameRate))
+		o.Streams = of.Streams
 	}
 	l := loadFlags{inputs: f.inputs, options: load.Options{Seed: o.Seed}}
 	frames, err := l.requests(m.Inputs)
@@ -132,7 +134,7 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 	tag := fmt.Sprintf("%08x", rand.Uint32()) // two feeds are not the same cameras
 	report, err := load.Feed(ctx, *o, func(stream int, name string) load.FrameStream {
 		return &fedStream{
-			Stream: client.Stream(ctx, pipeline, tag+"/"+name), name: name, pictures: pictures, frame: func(n int) sdk.Inputs { return next(stream, n) },
+			Stream: client.Stream(ctx, pipeline, tag+"/"+name, sdk.OfKind(o.Kind)), name: name, pictures: pictures, frame: func(n int) sdk.Inputs { return next(stream, n) },
 		}
 	})
 	if failed := lines.Close(); err == nil && failed != nil {
@@ -160,6 +162,26 @@ func (f *feedFlags) run(ctx context.Context, d *Deps, client *sdk.Client, pipeli
 		err = fmt.Errorf("of the worst stream %.4f were in time, below the %v of --fail-below", report.Worst, f.below)
 	}
 	return err
+}
+
+// kindOf is the kind of streams to send.
+func kindOf(kinds []sdk.StreamKind, pipeline, name string) (of sdk.StreamKind, err error) {
+	var names []string
+	for _, of := range kinds {
+		if of.Name == name || of.Name == "" { // the only one, of whose name the gateway knows
+			return of, nil
+		}
+		names = append(names, of.Name)
+	}
+	switch {
+	case len(kinds) == 0:
+		err = fmt.Errorf("%s has no streams: declare a stream block, or use harpagon load", pipeline)
+	case name == "":
+		err = fmt.Errorf("%s has streams of several kinds: say which with --kind, %s", pipeline, pipelines.Quoted(names))
+	default:
+		err = fmt.Errorf("%s has no streams of kind %q; there is %s", pipeline, name, pipelines.Quoted(names))
+	}
+	return of, err
 }
 
 // fedStream sends frames by their numbers.

@@ -37,12 +37,16 @@ func cameras(t *testing.T) (at string, seen func() map[string][]byte) {
 	})
 	mux.HandleFunc("GET /v2/models/{name}", func(w http.ResponseWriter, r *http.Request) {
 		rate := `,"frame_rate":50,"spread":true,"overlay":{"frame":"frame","boxes":"boxes"}`
-		if r.PathValue("name") != "crossing" {
+		switch r.PathValue("name") {
+		case "crossing":
+		case "mixed":
+			rate = `,"stream_kinds":[{"name":"fast","streams":1,"frame_rate":50},{"name":"slow","streams":2,"frame_rate":10}]`
+		default:
 			rate = ""
 		}
 		_, _ = io.WriteString(w, `{"name":"`+r.PathValue("name")+`","versions":["1"],"inputs":[{"name":"frame","datatype":"UINT8","shape":[3,2,2]}],"outputs":[],"parameters":{"ready":true,"slo_ns":60000000000,"rate":100`+rate+`}}`)
 	})
-	mux.HandleFunc("POST /v2/models/crossing/infer", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /v2/models/{name}/infer", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		header, err := oip.ParseHeaderLength(r.Header.Get(oip.HeaderLength))
@@ -51,6 +55,7 @@ func cameras(t *testing.T) (at string, seen func() map[string][]byte) {
 		if !assert.NoError(t, err) {
 			return
 		}
+		assert.Equal(t, map[string]string{"mixed": "slow"}[r.PathValue("name")], call.Request.Frame.Kind)
 		mu.Lock()
 		_, open := frames[call.Request.Frame.Stream]
 		refused := !open && len(frames) == 2
@@ -130,6 +135,8 @@ func TestFeed(t *testing.T) {
 		"no streams":    {[]string{"other"}, "other has no streams: declare a stream block, or use harpagon load"},
 		"no such video": {[]string{"crossing", "--source", "nothing.mp4"}, "--source nothing.mp4:"},
 		"no stream":     {[]string{"crossing", "--streams", "-1"}, "-1 streams"},
+		"several kinds": {[]string{"mixed"}, `mixed has streams of several kinds: say which with --kind, "fast", "slow"`},
+		"no such kind":  {[]string{"mixed", "--kind", "quick"}, `mixed has no streams of kind "quick"; there is "fast", "slow"`},
 		"fails below":   {[]string{"crossing", "--duration", "20ms", "--fail-below", "2"}, "of the worst stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +145,16 @@ func TestFeed(t *testing.T) {
 			assert.Contains(t, got.stderr, c.says)
 		})
 	}
+}
+
+// Of several kinds of streams those of one are sent, as many as are planned for and at their rate.
+func TestFeedOfAKind(t *testing.T) {
+	at, seen := cameras(t)
+	got := run(t, "feed", "mixed", "--gateway", at, "--duration", "300ms", "--kind", "slow")
+	require.Equal(t, ExitOK, got.code, got.stderr)
+	assert.Contains(t, got.stdout, "mixed: 2 slow streams of 10 frames/s, objective 60 s")
+	assert.Contains(t, got.stdout, "slow-2")
+	assert.Len(t, seen(), 2)
 }
 
 // Frames of a video go round, and every stream begins at another place. The program that decodes is

@@ -140,7 +140,11 @@ func writeStatuses(to io.Writer, all []control.Status) error {
 		}
 	}
 	for _, s := range all {
-		for line := range strings.Lines(s.Variants() + s.Promise()) {
+		streams := ""
+		if m := s.Measures; m != nil && m.Streams != nil {
+			streams = m.Streams.Describe() + "\n"
+		}
+		for line := range strings.Lines(s.Variants() + s.Promise() + streams) {
 			fmt.Fprintf(to, "\n%s: %s", s.Name, line)
 		}
 	}

@@ -76,9 +76,9 @@ func (w *doorsWorld) fail(format string, args ...any) {
 }
 
 func (w *doorsWorld) play() {
-	w.rules = StreamRules{pipelines.Stream{Rate: 10, Jitter: Time(w.rng.IntN(100)) * ms, Stale: pipelines.Stales()[w.rng.IntN(3)]}, 1 + w.rng.IntN(4)}
+	w.rules = StreamRules{pipelines.Stream{Rate: 10, Jitter: Time(w.rng.IntN(100)) * ms, Stale: pipelines.Stales()[w.rng.IntN(3)], Count: 1 + w.rng.IntN(4)}}
 	w.places = new(Places)
-	w.places.Plan(0, w.rules.Stream, w.rules.Most)
+	w.places.Plan(0, w.rules.Stream)
 	for i := range 2 + w.rng.IntN(2) {
 		w.doors = append(w.doors, &doorOf{name: fmt.Sprint(i), has: map[string]Time{}, opens: map[string]int{}, waits: map[int]waiting{}})
 	}
@@ -92,8 +92,8 @@ func (w *doorsWorld) play() {
 		case 1:
 			w.replace()
 		case 2:
-			w.rules.Most = 1 + w.rng.IntN(4)
-			w.hear(w.places.Plan(w.now, w.rules.Stream, w.rules.Most))
+			w.rules.Count = 1 + w.rng.IntN(4)
+			w.hear(w.places.Plan(w.now, w.rules.Stream))
 		case 3:
 			w.pass(w.now + 11*time.Second) // silence
 		case 4:
@@ -227,7 +227,7 @@ func (w *doorsWorld) lose(d *doorOf) {
 // replace has another decide, whom the doors tell of their places before it gives any.
 func (w *doorsWorld) replace() {
 	w.places = new(Places)
-	w.places.Plan(w.now, w.rules.Stream, w.rules.Most)
+	w.places.Plan(w.now, w.rules.Stream)
 	for _, d := range w.doors {
 		if !d.cut {
 			w.tell(d)
@@ -265,8 +265,8 @@ func (w *doorsWorld) check() {
 			phases[phase] = name
 		}
 	}
-	if len(at) > w.rules.Most || len(at) != w.places.Taken() {
-		w.fail("%d streams have a place, %d are taken, %d are planned for", len(at), w.places.Taken(), w.rules.Most)
+	if len(at) > w.rules.Count || len(at) != w.places.Taken() {
+		w.fail("%d streams have a place, %d are taken, %d are planned for", len(at), w.places.Taken(), w.rules.Count)
 	}
 }
 

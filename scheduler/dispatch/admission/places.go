@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// Places are those of the streams of one pipeline: as many as it is planned for. Whoever decides
+// Places are those of the streams of one kind of a pipeline: as many as it is planned for. Whoever decides
 // for the pipeline leases them to gateways, by the names of streams, so that several gateways let
 // in no more than one would. A place is kept until the gateway says that the stream is over, or is
 // gone itself; another gateway takes it over where the stream goes on there.
@@ -58,10 +58,13 @@ type Place struct {
 // must not send twice as much.
 const movesEvery = Time(time.Second)
 
-// Plan sets how many streams of which period there are places for. Where there are fewer than are
+// Plan sets for how many streams of which period there are places: Count of them. Where there are fewer than are
 // open, those that opened last lose theirs; holders learn of other phases.
-func (p *Places) Plan(now Time, s pipelines.Stream, planned int) (all []Placed) {
-	period := s.Period()
+func (p *Places) Plan(now Time, s pipelines.Stream) (all []Placed) {
+	planned, period := s.Count, Time(0)
+	if planned > 0 {
+		period = s.Period()
+	}
 	if p.planned == planned && p.period == period {
 		return nil
 	}

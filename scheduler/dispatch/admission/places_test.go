@@ -16,7 +16,7 @@ import (
 // placesOf has places for so many streams of ten frames a second.
 func placesOf(planned int) *Places {
 	p := new(Places)
-	p.Plan(0, pipelines.Stream{Rate: 10}, planned)
+	p.Plan(0, pipelines.Stream{Rate: 10, Count: planned})
 	return p
 }
 
@@ -84,7 +84,7 @@ func TestFewerPlacesThanStreams(t *testing.T) {
 		require.True(t, p.Open(0, fmt.Sprint(i), "door", false, 0)[0].Open)
 	}
 	lost, kept := 0, 0
-	for _, told := range p.Plan(time.Second, pipelines.Stream{Rate: 10}, 20) {
+	for _, told := range p.Plan(time.Second, pipelines.Stream{Rate: 10, Count: 20}) {
 		var n int
 		_, _ = fmt.Sscan(told.Stream, &n)
 		assert.Equal(t, n < 20, told.Open)
@@ -96,7 +96,7 @@ func TestFewerPlacesThanStreams(t *testing.T) {
 	}
 	assert.Equal(t, 20, lost)
 	assert.Equal(t, 20, kept)
-	assert.Nil(t, p.Plan(2*time.Second, pipelines.Stream{Rate: 10}, 20))
+	assert.Nil(t, p.Plan(2*time.Second, pipelines.Stream{Rate: 10, Count: 20}))
 }
 
 // Phases are apart by at least a part of the period that the number of open streams allows; another
@@ -104,7 +104,7 @@ func TestFewerPlacesThanStreams(t *testing.T) {
 func TestPhasesAreSpread(t *testing.T) {
 	for _, planned := range []int{1, 2, 3, 7, 8, 40, 1000} {
 		p, next := placesOf(planned), new(Places)
-		next.Plan(12345*ms, pipelines.Stream{Rate: 10}, planned)
+		next.Plan(12345*ms, pipelines.Stream{Rate: 10, Count: planned})
 		phases := map[Time]bool{}
 		var first Time
 		for i := range planned {
@@ -159,7 +159,7 @@ func TestPlacesAreLeasedOnce(t *testing.T) {
 				delete(has, l)
 			case 3:
 				planned = rapid.IntRange(1, 5).Draw(t, "planned")
-				hear(p.Plan(now, pipelines.Stream{Rate: 10}, planned))
+				hear(p.Plan(now, pipelines.Stream{Rate: 10, Count: planned}))
 			default:
 				hear(p.Open(now, l.stream, l.door, false, 0))
 			}
@@ -181,7 +181,7 @@ func TestStreamsThatFollowComeApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const period = 100 * ms
 		count := rapid.IntRange(2, 8).Draw(t, "streams")
-		r := StreamRules{pipelines.Stream{Rate: 10, Count: count, Jitter: Time(rapid.IntRange(0, 5).Draw(t, "jitter")) * ms}, count}
+		r := StreamRules{pipelines.Stream{Rate: 10, Count: count, Jitter: Time(rapid.IntRange(0, 5).Draw(t, "jitter")) * ms}}
 		p := placesOf(count)
 		var s Streams
 		type camera struct {

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/pipelines/quantity"
 )
 
-// Streams admits the frames of streams that are open at one door of a pipeline; how many may be is
-// up to Places. Of each stream come no more frames than a plan covers: by the generic cell rate
+// Streams admits the frames of streams of one kind that are open at one door of a pipeline; how many may be
+// is up to Places. Of each stream come no more frames than a plan covers: by the generic cell rate
 // algorithm (ITU-T I.371), which lets through what keeps to a period G with a jitter J. A frame that
 // is early by a part of a period waits for its time, one of a stream at the most; which of two is
 // dropped is the stream's rule. One that is earlier is dropped: if it waited, it would take the time
@@ -25,11 +26,8 @@ type Streams struct {
 	refused map[string]Time // streams for which there was no place: when their next frame is due
 }
 
-// StreamRules are those of the plan that serves.
-type StreamRules struct {
-	pipelines.Stream
-	Most int // streams that are planned for
-}
+// StreamRules are those of the plan that serves: of one kind, with Count as many as are planned for.
+type StreamRules struct{ pipelines.Stream }
 
 // silence is how long a stream sends nothing before it is over.
 func (r *StreamRules) silence() Time { return max(silentFor, silentPeriods*r.Period()) }
@@ -191,7 +189,7 @@ const looking = 16
 // where of so many frames none has come in its time, which is from its phase on for the tolerance.
 func (s *Streams) Look(came Time, r *StreamRules, name string, phase Time) (shift Time) {
 	of := s.open[name]
-	if of == nil || r.Most < 1 {
+	if of == nil || r.Count < 1 {
 		return 0
 	}
 	period := r.Period()
@@ -280,6 +278,7 @@ func (r *recent) count(inTime bool) {
 // StreamLine is one stream that is open, and what it attains.
 type StreamLine struct {
 	Name       string
+	Kind       string    // of several; empty for the only one
 	ID         string    // which the driver may set, where names are not one stream's alone
 	Frames     int64     // its last thousand or so that count; see Streams.Count
 	Attainment float64   // of these
@@ -287,17 +286,20 @@ type StreamLine struct {
 	TooFast    int64     // frames that were dropped beside those, since they came faster than planned
 }
 
+// WorstFirst is the order of lines: those that attain least first.
+func WorstFirst(a, b StreamLine) int {
+	return cmp.Or(cmp.Compare(a.Attainment, b.Attainment), cmp.Compare(a.Name, b.Name))
+}
+
 // Lines are the streams that are open, those that attain least first, so many at the most.
 func (s *Streams) Lines(most int) []StreamLine {
 	all := make([]StreamLine, 0, len(s.open))
 	for name, of := range s.open {
 		if of.frames+of.fast > 0 {
-			all = append(all, StreamLine{name, "", of.frames, of.share(), of.recent.shares, of.fast})
+			all = append(all, StreamLine{Name: name, Frames: of.frames, Attainment: of.share(), Recent: of.recent.shares, TooFast: of.fast})
 		}
 	}
-	slices.SortFunc(all, func(a, b StreamLine) int {
-		return cmp.Or(cmp.Compare(a.Attainment, b.Attainment), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(all, WorstFirst)
 	all = all[:min(most, len(all))]
 	for i := range all {
 		all[i].Recent = slices.Clone(all[i].Recent)
@@ -308,12 +310,44 @@ func (s *Streams) Lines(most int) []StreamLine {
 // StreamShares are what the streams that are open attain: which share of a stream's frames was
 // answered in time, of the last thousand or so that count; see Streams.Count.
 type StreamShares struct {
+	Kind      string  `json:"kind,omitempty"` // of all these streams, where there are several
 	Open      int     `json:"open"`
 	Most      int     `json:"planned"` // that may be open
 	Worst     float64 `json:"worst_attainment"`
 	WorstName string  `json:"worst,omitempty"`
 	Median    float64 `json:"median_attainment"` // 1 without any, like Worst
 	TooFast   int64   `json:"too_fast"`          // frames that were dropped beside those, since they came faster than planned
+
+	Kinds []StreamShares `json:"kinds,omitempty"` // of streams of several kinds those of each
+}
+
+// SharesOfKinds are those of a pipeline whose streams have several kinds, one without a name where it has a
+// single one.
+func SharesOfKinds(kinds []StreamShares) (all StreamShares) {
+	for i, of := range kinds {
+		if i == 0 {
+			all = of
+			continue
+		}
+		most := all.Most + of.Most
+		all = all.Add(of)
+		all.Most = most
+	}
+	if len(kinds) > 1 {
+		all.Kind, all.Kinds = "", kinds
+	}
+	return all
+}
+
+// Each are those of each kind; none for nil.
+func (s *StreamShares) Each() []StreamShares {
+	switch {
+	case s == nil:
+		return nil
+	case len(s.Kinds) > 0:
+		return s.Kinds
+	}
+	return []StreamShares{*s}
 }
 
 // Add is what two doors of one pipeline see, to each of which other streams come.
@@ -325,15 +359,31 @@ func (s StreamShares) Add(other StreamShares) StreamShares {
 		s.Median = (s.Median*float64(s.Open) + other.Median*float64(other.Open)) / float64(all)
 	}
 	s.Open, s.Most, s.TooFast = s.Open+other.Open, max(s.Most, other.Most), s.TooFast+other.TooFast
+	s.Kinds = slices.Clone(s.Kinds)
+	for _, of := range other.Kinds {
+		if i := slices.IndexFunc(s.Kinds, func(k StreamShares) bool { return k.Kind == of.Kind }); i >= 0 {
+			s.Kinds[i] = s.Kinds[i].Add(of)
+		} else {
+			s.Kinds = append(s.Kinds, of)
+		}
+	}
 	return s
 }
 
-// Describe is a line for people.
+// Describe is a line for people, and one for each of several kinds.
 func (s StreamShares) Describe() string {
-	if s.Open == 0 {
-		return fmt.Sprintf("streams: none of %d open", s.Most)
+	if len(s.Kinds) > 0 {
+		var lines []string
+		for _, k := range s.Kinds {
+			lines = append(lines, k.Describe())
+		}
+		return strings.Join(lines, "\n")
 	}
-	line := fmt.Sprintf("streams: %d of %d open; of the worst, %q, %s in time, of the median %s", s.Open, s.Most, s.WorstName, quantity.Percent(s.Worst), quantity.Percent(s.Median))
+	of := strings.TrimSpace(s.Kind + " streams")
+	if s.Open == 0 {
+		return fmt.Sprintf("%s: none of %d open", of, s.Most)
+	}
+	line := fmt.Sprintf("%s: %d of %d open; of the worst, %q, %s in time, of the median %s", of, s.Open, s.Most, s.WorstName, quantity.Percent(s.Worst), quantity.Percent(s.Median))
 	if s.TooFast > 0 {
 		line += fmt.Sprintf("; %s dropped beside these that came faster than planned", quantity.Count(int(s.TooFast), "frame"))
 	}
@@ -345,7 +395,7 @@ const remembered = 1024
 
 // Shares describes the streams that are open.
 func (s *Streams) Shares(r *StreamRules) StreamShares {
-	all := StreamShares{Open: len(s.open), Most: r.Most, Worst: 1, Median: 1}
+	all := StreamShares{Kind: r.Kind, Open: len(s.open), Most: r.Count, Worst: 1, Median: 1}
 	var shares []float64
 	for name, of := range s.open {
 		if all.TooFast += of.fast; of.frames == 0 {

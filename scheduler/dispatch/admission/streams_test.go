@@ -20,7 +20,7 @@ func TestFramesThatComeTooSoon(t *testing.T) {
 		pipelines.StaleAlternate: {"enters", "drops", "drops", "waits", "drops", "waits, not 3", "drops"},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			r := StreamRules{pipelines.Stream{Rate: 10, Stale: rule}, 1}
+			r := StreamRules{pipelines.Stream{Rate: 10, Stale: rule, Count: 1}}
 			var s Streams
 			s.Open(0, &r, "a")
 			var got []string
@@ -39,7 +39,7 @@ func TestFramesThatComeTooSoon(t *testing.T) {
 		})
 	}
 	var s Streams
-	r := StreamRules{pipelines.Stream{Rate: 10}, 1}
+	r := StreamRules{pipelines.Stream{Rate: 10, Count: 1}}
 	s.Open(0, &r, "a")
 	for at, want := range map[Time]StreamVerdict{0: StreamEnters} {
 		v, _, _ := s.Arrive(at, &r, StreamFrame{Stream: "a", Frame: 1})
@@ -52,7 +52,7 @@ func TestFramesThatComeTooSoon(t *testing.T) {
 // A frame too many costs the stream no more than the next one.
 func TestOneFrameTooManyIsForgiven(t *testing.T) {
 	for _, at := range []Time{1 * ms, 50 * ms, 76 * ms, 99 * ms} {
-		r := StreamRules{pipelines.Stream{Rate: 10}, 1}
+		r := StreamRules{pipelines.Stream{Rate: 10, Count: 1}}
 		var s Streams
 		s.Open(0, &r, "a")
 		lost := 0
@@ -74,7 +74,7 @@ func TestOneFrameTooManyIsForgiven(t *testing.T) {
 
 // A stream is over a while after its last frame, or a period after one that says so.
 func TestStreamsThatAreOver(t *testing.T) {
-	r := StreamRules{pipelines.Stream{Rate: 10}, 2}
+	r := StreamRules{pipelines.Stream{Rate: 10, Count: 2}}
 	var s Streams
 	arrive := func(at Time, name string, last bool) StreamVerdict {
 		v, _, _ := s.Arrive(at, &r, StreamFrame{Stream: name, Last: last, Frame: 0})
@@ -99,7 +99,7 @@ func TestStreamsThatAreOver(t *testing.T) {
 
 // Of a stream that is refused no more counts as load than it may send, however often it tries.
 func TestRefusedStreamsAreOneLoadEach(t *testing.T) {
-	r := StreamRules{pipelines.Stream{Rate: 10}, 2}
+	r := StreamRules{pipelines.Stream{Rate: 10, Count: 2}}
 	var s Streams
 	count := func(name string, every Time) (n int) {
 		for at := Time(0); at < 10*time.Second; at += every {
@@ -118,10 +118,10 @@ func TestRefusedStreamsAreOneLoadEach(t *testing.T) {
 // any time of u, and streams no more than were planned for in any period.
 func TestWhatGoesInIsCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := StreamRules{pipelines.Stream{Rate: 10, Jitter: time.Duration(rapid.IntRange(0, 99).Draw(t, "jitter")) * ms, Stale: rapid.SampledFrom(pipelines.Stales()).Draw(t, "stale")}, rapid.IntRange(1, 3).Draw(t, "most")}
+		r := StreamRules{pipelines.Stream{Rate: 10, Jitter: time.Duration(rapid.IntRange(0, 99).Draw(t, "jitter")) * ms, Stale: rapid.SampledFrom(pipelines.Stales()).Draw(t, "stale"), Count: rapid.IntRange(1, 3).Draw(t, "most")}}
 		var s Streams
 		var places Places
-		places.Plan(0, r.Stream, r.Most)
+		places.Plan(0, r.Stream)
 		type frame struct {
 			stream string
 			at     Time
@@ -190,13 +190,13 @@ func TestWhatGoesInIsCovered(t *testing.T) {
 					streams[f.stream] = true
 				}
 			}
-			require.LessOrEqual(t, len(streams), r.Most)
+			require.LessOrEqual(t, len(streams), r.Count)
 		}
 	})
 }
 
 func TestWhatStreamsLatelyAttained(t *testing.T) {
-	r := StreamRules{pipelines.Stream{Rate: 10}, 2}
+	r := StreamRules{pipelines.Stream{Rate: 10, Count: 2}}
 	var s Streams
 	for _, name := range []string{"a", "b"} {
 		s.Open(0, &r, name)
@@ -217,7 +217,7 @@ func TestWhatStreamsLatelyAttained(t *testing.T) {
 // Frames that come too fast count apart, each once, and the share is that of the others.
 func TestFramesTooFastCountApart(t *testing.T) {
 	for _, rule := range pipelines.Stales() {
-		r := StreamRules{pipelines.Stream{Rate: 10, Stale: rule}, 2}
+		r := StreamRules{pipelines.Stream{Rate: 10, Stale: rule, Count: 2}}
 		var s Streams
 		s.Open(0, &r, "a")
 		s.Open(0, &r, "b")
@@ -239,4 +239,25 @@ func TestFramesTooFastCountApart(t *testing.T) {
 		assert.EqualValues(t, 8, shares.Add(shares).TooFast)
 	}
 	assert.NotContains(t, StreamShares{Open: 1, Most: 1}.Describe(), "faster")
+}
+
+// Of several kinds those of each are kept beside all of them, of one gateway and of several together.
+func TestSharesOfKinds(t *testing.T) {
+	fast := StreamShares{Kind: "fast", Open: 1, Most: 2, Worst: 0.75, WorstName: "a", Median: 0.75, TooFast: 1}
+	slow := StreamShares{Kind: "slow", Open: 3, Most: 4, Worst: 0.5, WorstName: "b", Median: 1}
+	assert.Equal(t, fast, SharesOfKinds([]StreamShares{fast}))
+	here := SharesOfKinds([]StreamShares{fast, slow})
+	kinds := []StreamShares{fast, slow}
+	assert.Equal(t, StreamShares{Open: 4, Most: 6, Worst: 0.5, WorstName: "b", Median: 0.9375, TooFast: 1, Kinds: kinds}, here)
+	there := SharesOfKinds([]StreamShares{{Kind: "fast", Open: 1, Most: 2, Worst: 0.25, WorstName: "c", Median: 0.25}, {Kind: "slow", Most: 4, Worst: 1, Median: 1}})
+	both := here.Add(there)
+	assert.Equal(t, StreamShares{Kind: "fast", Open: 2, Most: 2, Worst: 0.25, WorstName: "c", Median: 0.5, TooFast: 1}, both.Kinds[0])
+	assert.Equal(t, slow, both.Kinds[1])
+	assert.Equal(t, []int{5, 6}, []int{both.Open, both.Most})
+	assert.Equal(t, kinds, here.Kinds, "as they were")
+	assert.Equal(t, "fast streams: 2 of 2 open; of the worst, \"c\", 25 % in time, of the median 50 %; 1 frame dropped beside these that came faster than planned\n"+
+		"slow streams: 3 of 4 open; of the worst, \"b\", 50 % in time, of the median 100 %", both.Describe())
+	assert.Equal(t, both.Kinds, both.Each())
+	assert.Equal(t, []StreamShares{fast}, fast.Each())
+	assert.Empty(t, (*StreamShares)(nil).Each())
 }

@@ -13,6 +13,54 @@ type Bursts struct {
 	// at once, and in every Gap.
 	Any    bool
 	Jitter float64
+
+	// Kinds are those of sources that send at several rates, or else empty; see Several.
+	Kinds []Bursts
+}
+
+// Several is the stream of all items of several kinds of sources (Any), each with its own gap and
+// jitter: what comes in any time is the sum of what each lets come. As many come at once as of all kinds
+// together, and the Gap is that in which so many come on average.
+func Several(kinds []Bursts) Bursts {
+	b, rate := Bursts{Any: true, Kinds: kinds}, 0.0
+	for _, k := range kinds {
+		b.Items += k.Items
+		b.Jitter = max(b.Jitter, k.Jitter)
+		rate += float64(k.Items) / k.Gap
+	}
+	b.Gap = float64(b.Items) / rate
+	return b
+}
+
+// Came is how many items come within a time from an instant at which all sources send, that instant and
+// the last one included, without jitter.
+func (b Bursts) Came(time float64) (items int) {
+	if len(b.Kinds) == 0 {
+		return b.Items * (int(time/b.Gap*(1+slack)) + 1)
+	}
+	for _, k := range b.Kinds {
+		items += k.Came(time)
+	}
+	return items
+}
+
+// Next is the time between two instants, at the least, at which items of one source come.
+func (b Bursts) Next() float64 {
+	next := b.Gap
+	for i, k := range b.Kinds {
+		if i == 0 || k.Gap < next {
+			next = k.Gap
+		}
+	}
+	return next
+}
+
+// most is how many items come in a time that is longer by any little, at the most.
+func (b Bursts) most(time float64) (items float64) {
+	for _, k := range b.Kinds {
+		items += float64(k.Items) * (math.Floor((time+k.Jitter)/k.Gap*(1+slack)) + 1)
+	}
+	return items
 }
 
 // mostSteps bounds the batches that one test looks back over; a test that would need more
@@ -65,6 +113,9 @@ func (b Bursts) Unmixed(batches, n int, duration float64) float64 {
 // executors are too few, k·d > b·n·G.
 func (b Bursts) Collected(batch, n int, duration float64) float64 {
 	does := float64(batch) * float64(n)
+	if len(b.Kinds) > 0 {
+		return b.severalCollected(does, duration)
+	}
 	if b.Items <= 0 || n <= 0 || float64(b.Items)*duration > does*b.Gap*(1+slack) {
 		return math.Inf(1)
 	}
@@ -82,11 +133,56 @@ func (b Bursts) Collected(batch, n int, duration float64) float64 {
 	return most
 }
 
+// severalCollected is Collected for several kinds, which lets in an interval of length u come at
+// most a(u) = sum of k_i·ceil((u + J_i)/G_i) items:
+//
+//	max over u of d·(ceil(a(u+)/(b·n)) + 1) - u ,
+//
+// u = 0 and all j·G_i - J_i > 0, just before which a does not grow. Since a(u+) <= r·u + c for their
+// rate r and c = sum of k_i·(1 + J_i/G_i), and r·d <= b·n, none from u on says more than
+// d·((r·u + c)/(b·n) + 2) - u.
+func (b Bursts) severalCollected(does, duration float64) float64 {
+	rate, apart := float64(b.Items)/b.Gap, 0.0
+	if does <= 0 || rate*duration > does*(1+slack) {
+		return math.Inf(1)
+	}
+	next := make([]float64, len(b.Kinds)) // which j of each kind is next
+	for i, k := range b.Kinds {
+		apart += float64(k.Items) * (1 + k.Jitter/k.Gap)
+		next[i] = math.Floor(k.Jitter/k.Gap) + 1
+	}
+	most, u := 0.0, 0.0
+	for range mostSteps {
+		most = max(most, duration*(math.Ceil(b.most(u)/does-slack)+1)-u)
+		first := 0
+		at := func(i int) float64 { return next[i]*b.Kinds[i].Gap - b.Kinds[i].Jitter }
+		for i := range next {
+			if at(i) < at(first) {
+				first = i
+			}
+		}
+		u = at(first)
+		next[first]++
+		if duration*((rate*u+apart)/does+2)-u <= most {
+			return most
+		}
+	}
+	return max(most, duration*((rate*u+apart)/does+2)-u)
+}
+
 // Shaped is how much longer windows must be than those that Test asks for where the stream
 // is a fluid of its mean rate, so that batches may hold items of several bursts: an item stands for
 // fluid that passes a shaper up to one gap after it came (Le Boudec and Thiran 2001, 1.5). It
 // holds for fewer items and longer gaps, too.
-func (b Bursts) Shaped() float64 { return b.Gap + b.Jitter }
+func (b Bursts) Shaped() float64 {
+	longest := b.Gap + b.Jitter
+	for i, k := range b.Kinds { // each has a shaper
+		if shaped := k.Shaped(); i == 0 || shaped > longest {
+			longest = shaped
+		}
+	}
+	return longest
+}
 
 // Batches is the most batches of each burst that n executors do within a latency, unmixed.
 func (b Bursts) Batches(n int, duration, latency float64) int {
@@ -106,11 +202,12 @@ func (b Bursts) Batches(n int, duration, latency float64) int {
 
 // Cannot reports whether no rule of dispatch keeps the latency with executors of which those
 // of one kind do at most batches(t) · b items within a time t from their start: by the latency
-// after the last of some bursts all of these must be done, and none was begun before the first.
+// after the last of some bursts all of these must be done, and none was begun before the first, at which
+// all sources send.
 func (b Bursts) Cannot(latency float64, items func(time float64) float64) bool {
 	const bursts = 8
 	for j := range bursts {
-		if items(latency+float64(j)*b.Gap) < float64((j+1)*b.Items) {
+		if after := float64(j) * b.Next(); items(latency+after) < float64(b.Came(after)) {
 			return true
 		}
 	}

@@ -77,6 +77,59 @@ func TestCollectedHoldsForAnyPhases(t *testing.T) {
 	})
 }
 
+// Of sources of several rates the same holds, each kind with its own gap and jitter.
+func TestCollectedHoldsForSeveralKinds(t *testing.T) {
+	one := Bursts{Items: 40, Gap: 0.1, Any: true, Jitter: 0.05}
+	for _, d := range []float64{0.005, 0.019, 0.02} { // a kind that is divided is the same
+		parts := Several([]Bursts{{Items: 30, Gap: 0.1, Jitter: 0.05}, {Items: 10, Gap: 0.1, Jitter: 0.05}})
+		assert.InDelta(t, one.Collected(8, 1, d), parts.Collected(8, 1, d), 2*d*(1-1/2.0)+1e-9, "%v", d)
+		assert.GreaterOrEqual(t, parts.Collected(8, 1, d), one.Collected(8, 1, d)-1e-9, "%v", d)
+		assert.InDelta(t, one.Gap, parts.Gap, 1e-12)
+	}
+	mixed := Several([]Bursts{{Items: 8, Gap: 0.04}, {Items: 32, Gap: 0.2}})
+	assert.InDelta(t, 40*0.2/72, mixed.Gap, 1e-12, "360 items a second")
+	assert.InDelta(t, 0.12, mixed.Collected(8, 1, 0.02), 1e-9, "five batches behind one that has begun")
+	assert.InDelta(t, 0.2, mixed.Shaped(), 1e-12)
+	assert.True(t, math.IsInf(mixed.Collected(8, 1, 0.0223), 1))
+	assert.Equal(t, 48, mixed.Came(0.04))
+	assert.Equal(t, 112, mixed.Came(0.2))
+	rapid.Check(t, func(t *rapid.T) {
+		var kinds []Bursts
+		for range rapid.IntRange(2, 4).Draw(t, "kinds") {
+			k := Bursts{Items: rapid.IntRange(1, 12).Draw(t, "streams"), Gap: float64(rapid.IntRange(5, 60).Draw(t, "gap"))}
+			k.Jitter = float64(rapid.IntRange(0, 2*int(k.Gap)).Draw(t, "jitter"))
+			kinds = append(kinds, k)
+		}
+		b := Several(kinds)
+		batch, n, d := rapid.IntRange(1, 9).Draw(t, "batch"), rapid.IntRange(1, 4).Draw(t, "n"), float64(rapid.IntRange(1, 40).Draw(t, "duration"))
+		bound := b.Collected(batch, n, d)
+		within, once := float64(rapid.IntRange(1, 50).Draw(t, "within")), rapid.Bool().Draw(t, "late once")
+		at := rapid.Float64Range(100, 200).Draw(t, "at")
+		var all []float64
+		for i, k := range kinds {
+			phases := rapid.SliceOfN(rapid.Float64Range(0, k.Gap/within), k.Items, k.Items).Draw(t, "phases")
+			late := rapid.SliceOfN(rapid.Float64Range(0, k.Jitter), 5, 5).Draw(t, "jitters")
+			jitter := func(s, k int) float64 { return late[(s+3*k)%5] }
+			if once { // of all kinds at about the same time
+				jitter = func(_, n int) float64 {
+					return map[bool]float64{true: k.Jitter}[n == int((at-k.Jitter)/k.Gap)+i%2]
+				}
+			}
+			all = append(all, framesOf(phases, k.Gap, int(400/k.Gap)+2, jitter)...)
+		}
+		require.LessOrEqual(t, collect(all, batch, n, d), bound+1e-9)
+		came, start := 0, 3*float64(rapid.IntRange(0, 40).Draw(t, "span"))
+		for _, k := range kinds {
+			for i := range 200 {
+				if float64(i)*k.Gap <= start {
+					came += k.Items
+				}
+			}
+		}
+		require.Equal(t, came, b.Came(start))
+	})
+}
+
 // A batch that has just begun with one item when all others come is the worst that may happen: it
 // takes as long as the bound.
 func TestCollectedIsReached(t *testing.T) {

@@ -268,12 +268,13 @@ func (s *devices) burstCuts() (cuts []deviceCut) {
 			}
 			latency := (p.Pipeline.SLO - around[i]).Seconds()
 			for j := range bursts {
+				after := float64(j) * m.Bursts.Next()
 				items := make([]float64, len(s.kinds))
 				for _, c := range m.Configs {
-					most := float64(c.Batch*c.Concurrency) * wholeTimes(latency+float64(j)*m.Bursts.Gap, c.Duration.Seconds())
+					most := float64(c.Batch*c.Concurrency) * wholeTimes(latency+after, c.Duration.Seconds())
 					items[s.kindOf(&c)] = math.Max(items[s.kindOf(&c)], most)
 				}
-				cuts = append(cuts, deviceCut{items, float64((j + 1) * m.Bursts.Items)})
+				cuts = append(cuts, deviceCut{items, float64(m.Bursts.Came(after))})
 			}
 		}
 	}

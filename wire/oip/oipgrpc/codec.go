@@ -187,10 +187,13 @@ func request(room []byte, q *wire.InferRequest, version string, timeout time.Dur
 	if timeout > 0 {
 		to = appendNumber(to, timeoutKey, max(timeout.Microseconds(), 1))
 	}
-	if f := &q.Frame; f.Stream != "" {
-		sound = sound && utf8.ValidString(f.Stream)
-		to = appendEntry(to, wire.SequenceID, protowire.SizeTag(stringField)+protowire.SizeBytes(len(f.Stream)))
-		to = protowire.AppendString(protowire.AppendTag(to, stringField, protowire.BytesType), f.Stream)
+	f := &q.Frame
+	sound = sound && utf8.ValidString(f.Stream) && utf8.ValidString(f.Kind)
+	if f.Kind != "" {
+		to = appendTextEntry(to, wire.StreamKind, f.Kind)
+	}
+	if f.Stream != "" {
+		to = appendTextEntry(to, wire.SequenceID, f.Stream)
 		to = appendFlag(appendFlag(to, wire.SequenceStart, f.First), wire.SequenceEnd, f.Last)
 	}
 	to = appendTensors(to, q.Inputs)
@@ -296,6 +299,12 @@ func appendEntry(to []byte, key string, value int) []byte {
 	to = protowire.AppendVarint(protowire.AppendTag(to, parametersField, protowire.BytesType), uint64(size))
 	to = protowire.AppendString(protowire.AppendTag(to, keyField, protowire.BytesType), key)
 	return protowire.AppendVarint(protowire.AppendTag(to, valueField, protowire.BytesType), uint64(value))
+}
+
+// appendTextEntry adds a parameter that is a text.
+func appendTextEntry(to []byte, key, value string) []byte {
+	to = appendEntry(to, key, protowire.SizeTag(stringField)+protowire.SizeBytes(len(value)))
+	return protowire.AppendString(protowire.AppendTag(to, stringField, protowire.BytesType), value)
 }
 
 // entry is the key of an entry and the message that is its value; ok is false where it is

@@ -80,6 +80,10 @@ func anyRequest(t *rapid.T) (q *wire.InferRequest, version string, timeout time.
 		q.Inputs = append(q.Inputs, anyTensor(t, fmt.Sprint("x", i)))
 	}
 	q.Outputs = rapid.SliceOfNDistinct(rapid.StringN(1, 9, -1), 0, 2, rapid.ID).Draw(t, "outputs")
+	if q.Frame.Stream = rapid.SampledFrom([]string{"", "camera 7", "é"}).Draw(t, "stream"); q.Frame.Stream != "" {
+		q.Frame.First, q.Frame.Last = rapid.Bool().Draw(t, "first"), rapid.Bool().Draw(t, "last")
+	}
+	q.Frame.Kind = rapid.SampledFrom([]string{"", "fast"}).Draw(t, "kind")
 	version = rapid.SampledFrom([]string{"", "3"}).Draw(t, "version")
 	return q, version, time.Duration(rapid.IntRange(0, 1e6).Draw(t, "timeout")) * time.Microsecond
 }

@@ -79,7 +79,7 @@ func (c *Call) decode(m *pb.ModelInferRequest) (err error) {
 	if c.Request.Frame, err = frameOf(m.GetParameters()); err != nil {
 		return err
 	}
-	if err := onlyKnown(m.GetParameters(), "the request", timeoutKey, numberKey, cancelKey, wire.SequenceID, wire.SequenceStart, wire.SequenceEnd); err != nil {
+	if err := onlyKnown(m.GetParameters(), "the request", timeoutKey, numberKey, cancelKey, wire.SequenceID, wire.SequenceStart, wire.SequenceEnd, wire.StreamKind); err != nil {
 		return err
 	}
 	raw := m.GetRawInputContents()
@@ -167,6 +167,12 @@ func frameOf(parameters map[string]*pb.InferParameter) (f wire.Frame, err error)
 			return f, invalid("the parameter %s must be a text or a whole number", wire.SequenceID)
 		}
 	}
+	if kind := parameters[wire.StreamKind]; kind != nil {
+		if _, is := kind.GetParameterChoice().(*pb.InferParameter_StringParam); !is {
+			return f, invalid("the parameter %s must be a text", wire.StreamKind)
+		}
+		f.Kind = kind.GetStringParam()
+	}
 	f.First, f.Last = parameters[wire.SequenceStart].GetBoolParam(), parameters[wire.SequenceEnd].GetBoolParam()
 	if wrong := f.Check(); wrong != nil {
 		return f, wrong
@@ -226,11 +232,14 @@ func EncodeRequest(q *wire.InferRequest, version string, timeout time.Duration) 
 	for _, name := range q.Outputs {
 		m.Outputs = append(m.Outputs, &pb.ModelInferRequest_InferRequestedOutputTensor{Name: name})
 	}
-	if timeout > 0 || q.Frame.Stream != "" {
+	if timeout > 0 || !q.Frame.IsZero() {
 		m.Parameters = map[string]*pb.InferParameter{}
 	}
 	if timeout > 0 {
 		m.Parameters[timeoutKey] = number(max(timeout.Microseconds(), 1))
+	}
+	if kind := q.Frame.Kind; kind != "" {
+		m.Parameters[wire.StreamKind] = &pb.InferParameter{ParameterChoice: &pb.InferParameter_StringParam{StringParam: kind}}
 	}
 	if f := q.Frame; f.Stream != "" {
 		m.Parameters[wire.SequenceID] = &pb.InferParameter{ParameterChoice: &pb.InferParameter_StringParam{StringParam: f.Stream}}
