@@ -130,7 +130,7 @@ var errBatchAxis = errors.New("batch_axis is supported by the onnxruntime engine
 var errLibraries = errors.New("operators come from libraries for the onnxruntime engines only")
 
 // errState is why an engine cannot serve a module that keeps state.
-var errState = errors.New("it keeps no state between the frames of a stream; take state out of the module, set engine = \"onnxruntime\" for a recurrent network, or serve it by a program with a Session (command)")
+var errState = errors.New("it keeps no state between the frames of a stream; take state out of the module, pair what goes back with state = { INPUT = \"OUTPUT\" }, set engine = \"onnxruntime\" for a recurrent network, or serve it by a program with a Session (command)")
 
 // keepsState compares whether a module declares state with what was loaded.
 func keepsState(m *pipelines.Module, sig pipelines.Signature) error {
