@@ -216,7 +216,7 @@ func TestWhoComesInWhere(t *testing.T) {
 				}
 				_ = s.Send(infer) // Recv reports why it cannot be
 				m, err := s.Recv()
-				if strings.Contains(m.GetErrorMessage(), "asks for a ") {
+				if strings.Contains(m.GetErrorMessage(), "requires a ") {
 					err = status.Error(codes.Unauthenticated, m.GetErrorMessage())
 				}
 				return err
