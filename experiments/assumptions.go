@@ -7,7 +7,7 @@ import (
 )
 
 // Assumption is something that decides a number and that a paper leaves open, or that its
-// systems do otherwise than ours. Figures ask the environment whether it holds
+// systems do otherwise than ours. Figures check in their environment whether it holds
 // (Env.Holds), so that each can be switched on by itself.
 type Assumption struct {
 	Name    string   // such as "dt-1.5d"
@@ -26,7 +26,7 @@ func (a *Assumption) Describe() string {
 
 // Profiles of assumptions.
 const (
-	AsPaper   = "paper"   // what the papers' systems did, as far as their text and figures tell
+	AsPaper   = "paper"   // what the papers' systems did, as far as their text and figures show
 	AsAuthors = "authors" // what the authors' programs do, where they are public
 	AsOurs    = "ours"    // every system on the terms of this project
 )

@@ -40,7 +40,7 @@ func TestAttainmentsAreKept(t *testing.T) {
 		problem := problems[0]
 		p := &problem.Pipeline
 		o.Policy, p.Arrivals, p.Attainment = "", pipelines.ArrivalsPoisson, target
-		for k := range p.Modules { // of some nobody knows how many there are at the most
+		for k := range p.Modules { // of some there is no known maximum
 			if m := &p.Modules[k]; m.Most > 1 && d.IntN(2) == 0 {
 				m.Most, m.Fanout = 0, math.Max(0.1, m.Fanout*d.between(0.9, 1.1))
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// No rule answers more than the bound says, on the same arrivals.
+// No rule answers more than the bound, on the same arrivals.
 func TestNoRuleIsAboveTheBound(t *testing.T) {
 	tight := 0
 	rapid.Check(t, func(t *rapid.T) {

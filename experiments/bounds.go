@@ -12,8 +12,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// attainmentBound is the most that any rule could answer in time on the executors of a plan, one that
-// knows all arrivals beforehand included.
+// attainmentBound is the most that any rule could answer in time on the executors of a
+// plan, even with all arrivals known beforehand.
 type attainmentBound struct {
 	Attainment float64 // of all requests
 	Module     string  // that has no room for more; empty where all could be answered
@@ -225,7 +225,7 @@ type limitResult struct {
 	Rounds     int
 }
 
-// Describe says the bound in one line.
+// Describe returns the bound in one line.
 func (r limitResult) Describe() string {
 	return fmt.Sprintf("at most %.1f requests in time, %.4f of all (after %d rounds)", r.Served, r.Attainment, r.Rounds)
 }
@@ -238,8 +238,8 @@ const (
 	noticeable = 0.1 // requests
 )
 
-// upperLimit bounds what any dispatcher that knows all arrivals could serve in
-// time. More rounds and smaller cells bring the bound down; every bound holds.
+// upperLimit bounds what any dispatcher could serve in time, even with all arrivals known
+// beforehand. More rounds and smaller cells bring the bound down; every bound holds.
 func upperLimit(p limitProblem, o limitOptions) (limitResult, error) {
 	if err := p.check(); err != nil {
 		return limitResult{}, err

@@ -32,7 +32,7 @@ func TestCropsThatComeAtOnce(t *testing.T) {
 	p := policies.Solve(crops(16, 0, 0, tenth), plan.Options{Policy: plan.PolicyHarpagon})
 	assert.Equal(t, plan.NoProof, p.Proof, "the papers' policies read mean rates")
 	p = policies.Solve(crops(0, 0, 5.5, tenth), plan.Options{})
-	assert.Equal(t, plan.NoProof, p.Proof, "nobody knows how many there are at the most")
+	assert.Equal(t, plan.NoProof, p.Proof, "there is no known maximum")
 }
 
 // The papers' policies plan for mean rates. Their plans are sound where bursts are kept all the same.
@@ -130,8 +130,8 @@ func TestBranchesShareTheTimeOfADevice(t *testing.T) {
 	}
 }
 
-// Of conditions that are asked for each item of a fan-out, a request may take both branches: both
-// count. A fan-out within a branch comes with that branch only.
+// Where conditions are evaluated for each item of a fan-out, a request may take both
+// branches: both count. A fan-out within a branch comes with that branch only.
 func TestBranchesAndFanouts(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond

@@ -75,9 +75,9 @@ func runCores(ctx context.Context, e *Env) (Result, error) {
 	return out, nil
 }
 
-// CoresSetting is a pool and what is to be asked of it. All models have the slope
-// and intercept of a ResNet50 on a GTX 1080Ti (Symphony, table 4), a largest
-// batch of 128 and an SLO of 100 ms, and get the same rate.
+// CoresSetting is a pool and its load. All models have the slope and intercept of a
+// ResNet50 on a GTX 1080Ti (Symphony, table 4), a largest batch of 128 and an SLO of 100
+// ms, and get the same rate.
 type CoresSetting struct {
 	Policy    string // tc, or one for shared executors such as adaptive
 	Models    int
@@ -197,7 +197,7 @@ type CoresResult struct {
 	Served      int           `json:"served"`
 	Batches     int           `json:"batches"`
 	Wall        time.Duration `json:"wall_ns"`
-	CPU         time.Duration `json:"cpu_ns"`    // of the process; 0 where it cannot be told
+	CPU         time.Duration `json:"cpu_ns"`    // of the process; 0 where unknown
 	Waited      time.Duration `json:"waited_ns"` // of goroutines for each other's locks
 	Allocations uint64        `json:"allocations"`
 }

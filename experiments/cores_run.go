@@ -55,7 +55,7 @@ type drive struct {
 
 func (d *drive) now() dispatch.Time { return dispatch.Time(d.clock.Load()) }
 
-// newTimer gives the timer to the worker that is being made, whose station asks for it.
+// newTimer gives the timer of a station to the worker that is being made.
 func (d *drive) newTimer(f func()) dispatcher.Timer {
 	w := d.workers[len(d.workers)-1]
 	w.timers = append(w.timers, &timer{worker: w, at: never, f: f})

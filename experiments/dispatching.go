@@ -160,7 +160,7 @@ func bounds(ctx context.Context, e *Env, list []DispatchSetting, effort Effort, 
 	return err
 }
 
-// note says in one line how adaptive stands to deferred.
+// note adds a line that compares adaptive with deferred.
 func note(out *Result, x string) {
 	least, most, sum, n, where := 0.0, 0.0, 0.0, 0.0, Setting(nil)
 	for _, r := range out.Rows {

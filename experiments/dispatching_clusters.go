@@ -117,7 +117,7 @@ func imbalance(p cluster.PartitionProblem, of []int) (rate, memory float64) {
 // How a cluster is divided while its load changes.
 const (
 	partedEpoch = time.Minute   // from one division to the next
-	partedSpan  = changingStart // of measures; what is asked for serves after one more
+	partedSpan  = changingStart // of measures; requested devices serve after one more
 	partedMoves = changingModels / 4
 )
 
@@ -251,8 +251,8 @@ func (p *parted) play(ctx context.Context, seconds int, span float64, out *Resul
 // A device of what is planned together; only ratios of its price matter.
 const togetherPrice = 1.0
 
-// togetherSpecs are so many networks of the a100, each asked for so often that it needs
-// that share of a device at its best batch: as a cluster, and then each by itself.
+// togetherSpecs are so many networks of the a100, each at a rate that needs that share of a
+// device at its best batch: as a cluster, and then each by itself.
 func togetherSpecs(networks int, share float64) []scheduler.Spec {
 	hardware := []pipelines.Hardware{{Name: deviceKind, Price: togetherPrice}}
 	c := scheduler.Spec{Cluster: &pipelines.Cluster{Name: "all", Hardware: deviceKind}, Hardware: hardware}

@@ -11,10 +11,11 @@ const partDrawn = "drawn"
 
 const drawnSettings = 24
 
-// again draws settings of all kinds: from one network to 32, unlike or alike, by how long their batches take and how
-// long they may; some asked for more than others; a quarter of a device for each or up to four; at random or in bursts;
-// some with delays of the network, some with batches that take longer or shorter than profiled.
-func anew() []DispatchSetting {
+// drawSettings draws settings of all kinds: from one network to 32, unlike or alike, by how
+// long their batches take and how long they may; equally or unequally popular; a quarter of
+// a device for each or up to four; at random or in bursts; some with delays of the network,
+// some with batches that take longer or shorter than profiled.
+func drawSettings() []DispatchSetting {
 	rng := rand.New(rand.NewPCG(2027, 44))
 	log := func(from, to float64) float64 { return from * math.Exp(rng.Float64()*math.Log(to/from)) }
 	var list []DispatchSetting

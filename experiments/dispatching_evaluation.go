@@ -80,7 +80,7 @@ func goodputs(ctx context.Context, e *Env, title string, list []DispatchSetting,
 // zoo compares the policies on all networks of a kind of device, on those that batching
 // helps much and on the others.
 func zoo(ctx context.Context, e *Env) (out Result, err error) {
-	// What the text says of Symphony over the better of the two systems; its "2x to 2.4x"
+	// The text's factors of Symphony over the better of the two systems; its "2x to 2.4x"
 	// for all networks names no device.
 	printed := map[string]float64{"1080 Ti, strong": 3.5, "A100, strong": 5.7, "1080 Ti, weak": 1.23, "A100, weak": 1.10}
 	var list []DispatchSetting

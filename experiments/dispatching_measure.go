@@ -177,9 +177,9 @@ const (
 
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s * 1e9)) }
 
-// Physical bounds the goodput of any dispatcher, even one that knows all
-// arrivals beforehand, for a setting of one model, Poisson arrivals and no
-// delays: the rate at which upperLimit falls to 99 %.
+// Physical bounds the goodput of any dispatcher, even with all arrivals known beforehand,
+// for a setting of one model, Poisson arrivals and no delays: the rate at which upperLimit
+// falls to 99 %.
 func (s *DispatchSetting) Physical(e Effort) (float64, error) {
 	n := s.Models[0]
 	low, high := s.Bound()/2, s.Bound()

@@ -30,7 +30,7 @@ type DispatchSetting struct {
 	Name    string
 	X       float64 // place in the group: devices, models, shape
 	Models  []Network
-	Popular float64 // exponent of Zipf's law over the models; 0 where all are asked for equally
+	Popular float64 // exponent of Zipf's law over the models; 0 where all are equally popular
 	Devices int
 	Shape   float64 // of gamma gaps; 1 is Poisson
 	Delay   dispatch.Delay
@@ -102,7 +102,7 @@ func dispatchSettings() []DispatchSetting {
 	all = append(all, mixed()...)
 	all = append(all, bursts()...)
 	all = append(all, devices()...)
-	all = append(all, anew()...)
+	all = append(all, drawSettings()...)
 	return append(all, models()...)
 }
 

@@ -176,7 +176,7 @@ func (p *flex) preempt(now dispatch.Time, class int32) {
 	slices.SortStableFunc(p.queues[back], func(a, b flexRequest) int { return cmp.Compare(a.due, b.due) })
 }
 
-// arm asks for a timer when a batch ends or a request can no longer be done.
+// arm sets a timer for when a batch ends or a request can no longer be done.
 func (p *flex) arm(out []dispatch.Action) []dispatch.Action {
 	at := dispatch.Never
 	for i := range p.devices {

@@ -15,7 +15,7 @@ import (
 	"github.com/harpagon/harpagon/scheduler/simulate"
 )
 
-// A square wave of load on a cluster that follows its own advice, beside somebody who knows
+// A square wave of load on a cluster that follows its own advice, beside an oracle that has
 // the wave beforehand.
 const (
 	wavePeak  = 900.0 // requests/s of InceptionResNetV2, which eight devices bear
@@ -143,7 +143,7 @@ func waves(ctx context.Context, e *Env) (out Result, err error) {
 type follower struct {
 	size.Cluster
 	remembered
-	foretold int // how often it asked for devices, or gave some back, by what it remembers
+	foretold int // how often it requested devices, or returned some, by what it remembers
 }
 
 // newFollower is for between so many devices.
@@ -168,14 +168,14 @@ func (f *follower) Observe(m size.Measures) size.Advice {
 }
 
 // remembered remembers a load that jumps between two rates and back. Once two low halves in a row have
-// lasted as long as each other, the next is taken to last as long, too: devices are given back
-// when the load has fallen and asked for again so early that they serve when it rises. Where the
-// low half is too short for that, they stay. A half that does not end when it should ends the
-// matter, until two are alike again.
+// lasted as long as each other, the next is taken to last as long, too: devices are
+// returned when the load has fallen and requested again so early that they serve when it
+// rises. Where the low half is too short for that, they stay. A half that does not end when
+// it should ends the matter, until two are alike again.
 type remembered struct {
 	High, Low float64          // requests/s of either half, smoothed
 	Fallen    bool             // the load is in its low half
-	Began     time.Time        // this half, as near as measures tell
+	Began     time.Time        // this half, as near as measures show
 	Settled   bool             // the last measures were of this half alone
 	Lows      [2]time.Duration // how long the last low halves were, the latest first
 	Peak      int              // devices at the end of the last high half
@@ -184,7 +184,7 @@ type remembered struct {
 	Needed    float64          // devices that the low half keeps busy, smoothed
 	Rate      float64          // of the last measures
 	Seen      time.Time        // their end
-	Asked     time.Time        // when more devices were asked for that have not served yet
+	Asked     time.Time        // when more devices were requested that have not served yet
 	Had       int              // devices then
 	Lead      time.Duration    // from then until they served; 0 where that was not seen
 }
@@ -200,7 +200,7 @@ const (
 	waveEarly = 0.25 // of a span, by which devices should serve sooner than expected
 )
 
-// asked notes that the advice asks for more devices.
+// asked notes that the advice requests more devices.
 func (w *remembered) asked(m size.Measures, change int) {
 	if change > 0 {
 		w.Asked, w.Had = m.End, m.Devices
@@ -282,8 +282,8 @@ func (w *remembered) length(span time.Duration) (time.Duration, bool) {
 	return short, short > 0 && long-short <= max(span, time.Duration(waveAlike*float64(short)))
 }
 
-// change is how many devices to ask for, or to give back, by when the load should rise; 0 where
-// that is not known or changes nothing.
+// change is how many devices to request, or to return, by when the load should rise; 0
+// where that is unknown or changes nothing.
 func (w *remembered) change(m size.Measures, o size.Options) int {
 	length, ok := w.length(m.Span)
 	rise := w.Began.Add(length)
@@ -297,7 +297,7 @@ func (w *remembered) change(m size.Measures, o size.Options) int {
 	lead := cmp.Or(w.Lead, o.Lead)
 	next := m.End.Add(m.Span + time.Duration(waveEarly*float64(m.Span)))
 	switch full := m.Devices >= w.Peak; {
-	case !full && next.Add(lead).After(rise): // the next measures would be too late to ask
+	case !full && next.Add(lead).After(rise): // at the next measures it would be too late
 		return max(0, min(w.Peak, o.Max)-m.Devices)
 	case !full || m.Bad > o.Bad || m.Devices <= max(1, o.Min):
 		return 0

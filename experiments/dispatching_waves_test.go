@@ -16,9 +16,9 @@ import (
 // played is what a cluster did under a load.
 type played struct{ paid, changes, lost float64 }
 
-// playWave plays a load, in devices that it needs in every second, against the advice, with devices
-// that serve so many seconds after they were asked for and are paid for meanwhile. It counts from
-// that second on.
+// playWave plays a load, in devices that it needs in every second, against the advice, with
+// devices that serve start seconds after they were requested and are paid for meanwhile. It
+// counts from that second on.
 func playWave(c *follower, most, start, from, to int, load func(int) float64) (p played) {
 	const span = 5
 	serving, coming, at := most, 0, 0
@@ -67,8 +67,8 @@ func square(period int, low, high float64) func(int) float64 {
 }
 
 // TestAWaveIsLearned: from the fifth period on a square wave between a peak and a quarter of it or
-// more costs at most 1.3 times what somebody pays who knows it beforehand, at any period from ten
-// seconds to ten minutes; the size changes at most twice a period, and nobody waits for devices.
+// more costs at most 1.3 times what an oracle pays, at any period from ten seconds to ten
+// minutes; the size changes at most twice a period, and no request waits for devices.
 func TestAWaveIsLearned(t *testing.T) {
 	const most, start, learning = 8, 5, 4
 	for _, low := range []float64{2.8, 3.8, 5} {
@@ -89,10 +89,10 @@ func TestAWaveIsLearned(t *testing.T) {
 	}
 }
 
-// TestALearnedWaveIsPaidBack counts from the first period on, in which nobody can know a wave: at
-// any period it costs at most 1.3 times what somebody pays who knows it beforehand, even over the
-// first period where the low half needs half of the devices, and over six periods where it needs
-// three of eight; and the size changes at most four times more than twice a period.
+// TestALearnedWaveIsPaidBack counts from the first period on, in which no wave can be
+// detected: at any period it costs at most 1.3 times what an oracle pays, even over the
+// first period where the low half needs half of the devices, and over six periods where it
+// needs three of eight; and the size changes at most four times more than twice a period.
 func TestALearnedWaveIsPaidBack(t *testing.T) {
 	const most, start = 8, 5
 	for _, row := range []struct {
@@ -194,10 +194,11 @@ func TestARememberedWaveStaysInBounds(t *testing.T) {
 	})
 }
 
-// TestASquareWaveCosts: of any period, known, it costs at most 1.3 times what somebody pays who knows
-// the wave beforehand and has the least devices that keep 99 % at either height, paying for those
-// that start, too; and hardly a request waits for devices. A wave between the peak and half of it
-// costs no more before it is known, either. By neither rule the size changes more than twice a period.
+// TestASquareWaveCosts: of any period, once detected, it costs at most 1.3 times what an
+// oracle pays that has the least devices that keep 99 % at either height, paying for those
+// that start, too; and hardly a request waits for devices. A wave between the peak and half
+// of it costs no more before it is detected, either. By neither rule the size changes more
+// than twice a period.
 func TestASquareWaveCosts(t *testing.T) {
 	many, err := least(wavePeak, nil)
 	require.NoError(t, err)

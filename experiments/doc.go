@@ -12,21 +12,21 @@
 //
 // Package published has the numbers that they start from.
 //
-// Experiments drive the rooms below; only the command line imports them.
+// Experiments drive the packages below; only the command line imports them.
 //
 // # Assumptions
 //
 // What a paper leaves open, or its systems do otherwise than ours, is an Assumption with a
-// name and a source, in a file for each system (assumptions_planning.go and others). A figure
-// asks whether it holds (Env.Holds), so a profile of them can be played (Assume), and
-// Figure.Explain finds by trying which of them close the gap between a number and the
-// printed one. What it found on a small part of each figure is kept in gaps.json, from
-// which figures and docs/results/papers.md tell it.
+// name and a source, in a file for each system (assumptions_planning.go and others). A
+// figure checks whether it holds (Env.Holds), so a profile of them can be played (Assume),
+// and Figure.Explain finds by trying which of them close the gap between a number and the
+// printed one. What it found on a small part of each figure is kept in gaps.json, which
+// figures and docs/results/papers.md show.
 //
 // # Cores
 //
-// It drives a dispatcher, or one policy without it, as fast as it goes, and
-// says how fast that is.
+// It drives a dispatcher, or one policy without it, as fast as possible, and measures how
+// fast that is.
 //
 // The clock of a run is virtual: it advances with the arrivals, whose gaps are drawn
 // beforehand. So the policies see the same load whatever the machine is able to do or has
@@ -71,9 +71,9 @@
 // and JSON, or drawn.
 //
 // A row is one measured number: in which setting, by which system, which
-// metric, ours and the one that the paper prints. A Layout says what of this
-// goes down and what across in a table; everything else divides the rows into
-// several tables. So no figure writes its own table.
+// metric, ours and the one that the paper prints. A Layout sets what of this goes down and
+// what across in a table; everything else divides the rows into several tables. So no
+// figure writes its own table.
 //
 // # Grouping
 //
@@ -169,9 +169,10 @@
 //
 // # Bounds of attainment
 //
-// boundAttainment reports how much no rule of dispatch and dropping could exceed, whatever it knew.
+// boundAttainment returns an attainment that no rule of dispatch and dropping could exceed,
+// even with all arrivals known.
 //
 // # Promises
 //
-// keepsPromise asks the simulator whether plans keep what they promise.
+// keepsPromise checks in the simulator whether plans keep what they promise.
 package experiments

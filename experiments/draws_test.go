@@ -29,9 +29,9 @@ var (
 // kept are seeds of draws that lost requests once, or were played without end.
 var kept, keptBursts, keptStreams = []uint64{73, 107, 195, 385, 397}, []uint64{320, 2411, 2658}, []uint64{99, 133}
 
-// TestPlansKeepTheirProofs draws pipelines, plans them, and plays each plan that is said to be
-// proven for every request: none may lose one, whatever stays away and however late others
-// come.
+// TestPlansKeepTheirProofs draws pipelines, plans them, and plays each plan that claims a
+// proof for every request: none may lose one, whichever requests stay away and however late
+// others come.
 func TestPlansKeepTheirProofs(t *testing.T) {
 	t.Parallel()
 	keepProofs(t, *draws, kept, func(seed uint64) drawing { return drawing{Rand: rand.New(rand.NewPCG(seed, 1))} })
@@ -131,8 +131,8 @@ func playProofs(t *testing.T, seeds []uint64, draw func(seed uint64) drawing) {
 	}
 }
 
-// mostAsked is when a search is cut short at the latest, counted in times that it asks for it:
-// what it has found by then promises as much as the cheapest plan does.
+// mostAsked is after how many polls of Stop a search is cut short at the latest: the plan
+// found by then must keep its promise like the cheapest plan.
 const mostAsked = 3000
 
 // provesAll reports whether all plans are proven for every request, and there is something to serve.

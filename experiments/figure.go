@@ -44,9 +44,9 @@ func (e *Env) Now() time.Duration {
 }
 
 // Each runs n independent pieces of work on all cores, each core on a thread of
-// its own, so that Clock tells the time of the piece alone. It ends early, with
-// the context's error, when the context does, and with the first error of a
-// piece; pieces that have begun are finished first.
+// its own, so that Clock measures the piece alone. It ends early, with the context's error,
+// when the context does, and with the first error of a piece; pieces that have begun are
+// finished first.
 func (e *Env) Each(ctx context.Context, what string, n int, do func(i int) error) error {
 	var (
 		wait  sync.WaitGroup
@@ -84,7 +84,7 @@ func (e *Env) Each(ctx context.Context, what string, n int, do func(i int) error
 	return first
 }
 
-// Part is the whole list, or every n-th of it where a quick look is asked for.
+// Part is the whole list, or every n-th of it in quick runs.
 func Part[T any](e *Env, list []T, n int) []T {
 	if !e.Quick {
 		return list

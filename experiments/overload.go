@@ -55,8 +55,7 @@ type Curve struct {
 	Points    []Point
 }
 
-// Measure plays every load in the setting. Stop, where given, is asked now and
-// then whether to end.
+// Measure plays every load in the setting. Stop, where given, is polled; true ends the run.
 func Measure(s OverloadSetting, workloads []Workload, stop func() bool) (Curve, error) {
 	c := Curve{OverloadSetting: s, Points: make([]Point, len(Loads()))}
 	for _, w := range workloads {

@@ -10,10 +10,10 @@ import (
 )
 
 // TestGoodputHoldsBeyondCapacity: what serves by default keeps 0.97 of its peak on average,
-// and 0.9 on each workload (docs/results/overload.md says how much exactly), where it kept a
-// third without admission control. Among the workloads are those that lost most where requests
-// were taken in as soon as there was room: a batch takes a third of the objective of one, and
-// batches of one seven eighths of that of another.
+// and 0.9 on each workload (docs/results/overload.md has the exact figures), where it kept
+// a third without admission control. Among the workloads are those that lost most where
+// requests were taken in as soon as there was room: a batch takes a third of the objective
+// of one, and batches of one seven eighths of that of another.
 func TestGoodputHoldsBeyondCapacity(t *testing.T) {
 	t.Parallel()
 	all, err := Workloads(DefaultSeed, workloads)

@@ -107,7 +107,7 @@ func (s *planningStudy) workloads(e *Env, from Regime, n int) ([]Workload, error
 // outcomes are by workload and then by variant.
 func (s *planningStudy) outcomes(ctx context.Context, e *Env, regime string, workloads []Workload, variants []Variant) ([][]Outcome, error) {
 	key := func(v Variant) string {
-		v.Options.Policies = nil // their names tell them apart
+		v.Options.Policies = nil // their names distinguish them
 		return fmt.Sprintf("%+v %d %s", v.Options, len(workloads), regime)
 	}
 	missing := slices.DeleteFunc(slices.Clone(variants), func(v Variant) bool { return s.known[key(v)] != nil })
@@ -167,7 +167,7 @@ func policyMetrics(reference string) []metric {
 	}
 }
 
-// addTo appends the rows of the table, and what its columns cannot say.
+// addTo appends the rows of the table, and its notes.
 func (t Table) addTo(out *Result, s Setting, metrics func(reference string) []metric) {
 	for i := range t.Rows {
 		r := &t.Rows[i]

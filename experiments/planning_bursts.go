@@ -32,7 +32,8 @@ func crops(items, most int, mean float64, slo time.Duration) plan.Problem {
 	}
 }
 
-// evenly is the same where as many crops come one by one: what a plan is that knows rates only.
+// evenly is the same where as many crops come one by one: what a plan by rates alone takes
+// for granted.
 func evenly(p plan.Problem) plan.Problem {
 	m := p.Pipeline.Modules[1]
 	m.Scatter, m.Rate, m.Fanout = false, m.Fanout*p.Pipeline.Rate, 1

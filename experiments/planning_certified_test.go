@@ -30,7 +30,7 @@ func TestCertificatesOfWholeDevices(t *testing.T) {
 	assert.GreaterOrEqual(t, optimal, len(list)*98/100)
 }
 
-// certified is so much of the suite; HARPAGON_WORKLOADS asks for more of it.
+// certified is the first n of the suite, or as many as HARPAGON_WORKLOADS sets.
 func certified(t *testing.T, n int) []Workload {
 	if more, err := strconv.Atoi(os.Getenv("HARPAGON_WORKLOADS")); err == nil {
 		n = more

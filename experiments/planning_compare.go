@@ -26,12 +26,12 @@ type Comparison struct {
 	Entries    []Entry       `json:"policies"`
 }
 
-// Entry is one policy's plan, and what to know about it.
+// Entry is one policy's plan, with notes on it.
 type Entry struct {
 	Plan   plan.Plan
 	Ratio  float64       // cost over that of the best sound plan; 0 when there is no plan or no best
 	Proven time.Duration // end to end; 0 when a module has no proof
-	Note   string        // empty when there is nothing to say
+	Note   string        // empty without any
 }
 
 // Compare plans the problem with all variants. The clock and the limit are as
@@ -259,7 +259,7 @@ type Sweep struct {
 	Pipeline  string      `json:"pipeline"`
 	CostModel string      `json:"cost_model"`
 	Over      string      `json:"over"`     // OverSLO (milliseconds) or OverRate (requests per second)
-	Declared  float64     `json:"declared"` // what the files say
+	Declared  float64     `json:"declared"` // in the files
 	X         []float64   `json:"x"`
 	Curves    []SweepLine `json:"curves"`
 }

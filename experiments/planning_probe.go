@@ -19,9 +19,9 @@ const (
 	replayed = 5000
 )
 
-// Probe is what random modules say about Theorem 1 of the Harpagon paper: how
-// often Algorithm 1 claims a worst case that no dispatcher can keep, by how
-// much, and what its plans cost over the cheapest ones.
+// Probe is the result of trying Theorem 1 of the Harpagon paper on random modules: how
+// often Algorithm 1 claims a worst case that no dispatcher can keep, by how much, and what
+// its plans cost over the cheapest ones.
 type Probe struct {
 	Variant  string
 	Modules  int     // drawn

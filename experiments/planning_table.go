@@ -26,8 +26,8 @@ type Table struct {
 }
 
 // PlanningRow is how one variant did. Shares are of the workloads that it was run on,
-// except where said; ratios are over the cost of the reference, on workloads
-// where both have a plan.
+// except where noted; ratios are over the cost of the reference, on workloads where both
+// have a plan.
 type PlanningRow struct {
 	Name       string
 	What       string
@@ -198,7 +198,7 @@ func timeQuantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Notes are what the columns of the table cannot say.
+// Notes are what the columns of the table leave out.
 func (t Table) Notes() []string {
 	var lines, alone []string
 	for _, r := range t.Rows {

@@ -134,8 +134,8 @@ func wide() Regime {
 		Start: [2]float64{5, 50}, Step: [2]float64{0.5, 20}, Families: Families()}
 }
 
-// Published is the regime of the papers as far as their text and tables state it. What
-// they leave open is chosen, and said here:
+// Published is the regime of the papers as far as their text and tables state it. What they
+// leave open is chosen as follows:
 //
 //	rate      50 to 200 at the source: the examples have 100 and 198 a module (Harpagon,
 //	          section II), 285 and 300 (Piccolo, section II)

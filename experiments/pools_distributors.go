@@ -10,8 +10,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/pool"
 )
 
-// floor is what the distributors have in common: they know the latency of every query on every
-// type, and which instances idle.
+// floor is what the distributors have in common: the latency of every query on every type,
+// and which instances idle.
 type floor struct {
 	slo       dispatch.Time
 	base      int32
@@ -20,7 +20,7 @@ type floor struct {
 	instances []distributedTo   // by executor
 	up        []int             // instances by type
 	batch     []dispatch.RequestID
-	timer     dispatch.Time // asked for and not yet come
+	timer     dispatch.Time // set and not yet fired
 }
 
 // distributedTo is one executor.
@@ -32,9 +32,10 @@ type distributedTo struct {
 
 // distributor makes one of the distributors that Kairos is compared with (section 7), for queries up to
 // a largest size: ribbon, clockwork or deeprecsys, whose threshold is the largest query that does not
-// go to the base. They know how long a query of each size takes on each kind of instance, learn
-// nothing, and hand queries out one by one. All of them drop a query once no instance can finish it
-// in time. The originals would serve it late; dropping it is an advantage to them.
+// go to the base. They use given latencies of each size on each kind of instance, learn
+// nothing, and hand queries out one by one. All of them drop a query once no instance can
+// finish it in time. The originals would serve it late; dropping it is an advantage to
+// them.
 func distributor(by string, p pool.TrialPool, largest, threshold int) dispatch.Policy {
 	f := floor{slo: p.SLO, base: int32(p.Base), up: make([]int, len(p.Types)), timer: dispatch.Never}
 	for _, t := range p.Types {
@@ -160,8 +161,8 @@ func (f *floor) serve(now dispatch.Time, queue []dispatch.Request, may func(int3
 	return slices.Delete(queue, 0, done), out
 }
 
-// wake asks for a timer after the deadline of the head of the queues, so that a query is answered
-// for even where no instance ever frees.
+// wake sets a timer after the deadline of the head of the queues, so that a query is
+// dropped in time even where no instance ever frees.
 func (f *floor) wake(now dispatch.Time, out []dispatch.Action, queues ...[]dispatch.Request) []dispatch.Action {
 	at := dispatch.Never
 	for _, q := range queues {
@@ -188,7 +189,8 @@ func without(queue []dispatch.Request, id dispatch.RequestID) []dispatch.Request
 func anyGroup(int32) bool { return true }
 
 // firstCome distributes as Ribbon does: first come, first served, on an instance of the base where
-// one idles, else on any other. It does not ask whether a query meets its objective there.
+// one idles, else on any other. It does not check whether a query meets its objective
+// there.
 type firstCome struct {
 	floor
 	queue []dispatch.Request
@@ -261,11 +263,11 @@ func (d *byThreshold) side(size int32) int {
 	return 0
 }
 
-// byQueues distributes after Clockwork, as the Kairos paper reads it: a controller knows when
-// every instance will have served its queue, and gives a new query at once to the queue of an
-// instance where it meets its objective. Of several the paper leaves the choice open; here it is
-// the one that finishes the query first. A query that meets its objective nowhere is dropped.
-// The queue of an instance that is gone is distributed again.
+// byQueues distributes after Clockwork, as the Kairos paper reads it: a controller predicts
+// when every instance will have served its queue, and gives a new query at once to the
+// queue of an instance where it meets its objective. Of several the paper leaves the choice
+// open; here it is the one that finishes the query first. A query that meets its objective
+// nowhere is dropped. The queue of an instance that is gone is distributed again.
 type byQueues struct {
 	floor
 	free    []dispatch.Time // by executor: when its queue will be served

@@ -47,7 +47,7 @@ func TestOracleByHand(t *testing.T) {
 	assert.Zero(t, bestThroughput(pair(1, 1), pool.TrialLoad{}))
 }
 
-// starts plays queries that come together and tells where each begins.
+// starts plays queries that come together and returns where each begins.
 func starts(p pool.TrialPool, d dispatch.Policy, sizes ...int32) map[int]string {
 	got := map[int]string{}
 	var out []dispatch.Action
@@ -73,7 +73,7 @@ func starts(p pool.TrialPool, d dispatch.Policy, sizes ...int32) map[int]string 
 }
 
 func TestDistributorsByHand(t *testing.T) {
-	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), distributor(ribbon, pair(1, 1), 100, 0), 10, 90), "it does not ask whether 90 is in time")
+	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), distributor(ribbon, pair(1, 1), 100, 0), 10, 90), "it does not check whether 90 is in time")
 	assert.Equal(t, map[int]string{0: "other", 1: "base"}, starts(pair(1, 1), distributor(deeprecsys, pair(1, 1), 100, 50), 10, 90))
 	assert.Equal(t, map[int]string{0: "base", 1: "other"}, starts(pair(1, 1), distributor(clockwork, pair(1, 1), 100, 0), 40, 30))
 	assert.Equal(t, map[int]string{0: "base", 1: "dropped"}, starts(pair(1, 1), distributor(clockwork, pair(1, 1), 100, 0), 40, 70), "neither would be in time")

@@ -16,8 +16,8 @@ import (
 // timesLarger is how many times as large as the paper's the pool is that is divided.
 const timesLarger = 8
 
-// partedPool is a pool in equal parts that know nothing of each other: each kind of instance is
-// dealt out evenly, a query goes to any part (POP, SOSP 2021, to which the Kairos paper points for
+// partedPool is a pool in equal, independent parts: each kind of instance is dealt out
+// evenly, a query goes to any part (POP, SOSP 2021, to which the Kairos paper points for
 // large systems).
 type partedPool struct {
 	parts []dispatch.Policy
@@ -48,7 +48,7 @@ func (d *partedPool) Len() (n int) {
 	return n
 }
 
-// Step hands an event to the part that it concerns, a timer to those that asked for it.
+// Step hands an event to the part that it concerns, a timer to those that set it.
 func (d *partedPool) Step(now dispatch.Time, ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	switch ev.Kind {
 	case dispatch.Timer:

@@ -28,7 +28,7 @@ func TestWhatTheTableShows(t *testing.T) {
 	assert.LessOrEqual(t, r.exact.ProvenBound, r.exact.BestBound)
 }
 
-// The figures about searches say what the paper states, on fewer queries.
+// The figures about searches show what the paper states, on fewer queries.
 func TestKairosPlusNeedsFewestEvaluations(t *testing.T) {
 	testkit.Long(t)
 	t.Parallel()

@@ -28,7 +28,7 @@ const (
 	noise         = 0.05
 )
 
-// motivationFigures are those that say why a pool of several kinds is hard to choose
+// motivationFigures are those that show why a pool of several kinds is hard to choose
 // (section 4), and what becomes of Kairos' choice by other distributors and by noise.
 func motivationFigures() []Figure {
 	down := Layout{Down: []string{"instances"}, Across: []string{System}}
@@ -103,7 +103,7 @@ func configurations(ctx context.Context, e *Env) (out Result, err error) {
 	return out, nil
 }
 
-// exploration tries configurations at random, as a search does before it knows anything.
+// exploration tries configurations at random, as a search does without any model.
 func exploration(ctx context.Context, e *Env) (out Result, err error) {
 	s, err := rm2(e)
 	if err != nil {

@@ -217,13 +217,12 @@ type promisePlay struct {
 	Phases []time.Duration
 }
 
-// defaultRequests is how many requests keepsPromise plays where it is not told.
+// defaultRequests is how many requests keepsPromise plays by default.
 const defaultRequests = 2000
 
 // keepsPromise plays requests against plans that were made together, under policy tc, and
-// says which promise was broken first: nil means that
-// every request of every pipeline was answered within its SLO. Plans that are
-// not sound promise nothing and may fail.
+// returns the first broken promise: nil means that every request of every pipeline was
+// answered within its SLO. Plans that are not sound promise nothing and may fail.
 func keepsPromise(all []pipelines.Pipeline, plans []plan.Plan, k promisePlay) error {
 	if k.Requests == 0 {
 		k.Requests = defaultRequests

@@ -18,10 +18,9 @@ const (
 	Metric = "metric"
 )
 
-// Layout says by what the numbers of a table are found: Down names the columns
-// that stand before the numbers, Across what heads the numbers. Each is System,
-// Metric or the name of a value of the settings. Rows that differ in anything
-// else belong to different tables.
+// Layout arranges the numbers of a table: Down names the columns that stand before the
+// numbers, Across what heads the numbers. Each is System, Metric or the name of a value of
+// the settings. Rows that differ in anything else belong to different tables.
 type Layout struct{ Down, Across []string }
 
 // Tables are the rows as one or several tables.

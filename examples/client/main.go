@@ -1,4 +1,4 @@
-// Command client asks the traffic pipeline once.
+// Command client sends the traffic pipeline one request.
 package main
 
 import (

@@ -20,7 +20,7 @@ import (
 	"github.com/harpagon/harpagon/cmd/harpagon/cli"
 )
 
-// checkCommand asks the program whether a command and its flags exist.
+// checkCommand checks with the program that a command and its flags exist.
 func checkCommand(t *testing.T, where string, args []string) {
 	t.Helper()
 	var out bytes.Buffer

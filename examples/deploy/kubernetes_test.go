@@ -263,7 +263,7 @@ func checkSet(t *testing.T, all []any, s set, docker string) {
 		assert.True(t, volumes[m.Name], "%s mounts %s, which is no volume of the pod", c.Name, m.Name)
 	}
 	assert.True(t, *s.pod.Spec.SecurityContext.RunAsNonRoot && *c.SecurityContext.ReadOnlyRootFilesystem && !*c.SecurityContext.AllowPrivilegeEscalation)
-	assert.False(t, *s.pod.Spec.AutomountServiceAccountToken, "nothing here asks Kubernetes for anything")
+	assert.False(t, *s.pod.Spec.AutomountServiceAccountToken, "no pod calls Kubernetes")
 	if len(c.Args) == 0 {
 		return // PostgreSQL's image
 	}
@@ -297,7 +297,7 @@ func checkService(t *testing.T, all []any, s *core.Service) {
 	}
 }
 
-// Values that contradict each other, or mean nothing, are told by their names.
+// Values that contradict each other, or have no meaning, are refused by name.
 func TestTheChartRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ values, reason string }{
 		"neither certificates nor trust": {"plaintext: false", "tls.secret and plaintext: give exactly one"},
@@ -308,7 +308,7 @@ func TestTheChartRefuses(t *testing.T) {
 		"no gateway to spare":            {"gateway: {minAvailable: 2}", "gateway.minAvailable is 2 of 2 replicas"},
 		"no worker to spare":             {"workers: [{name: a, cores: 1, replicas: 2, minAvailable: 2}]", "workers.a: minAvailable is 2 of 2 replicas"},
 		"nothing to offer":               {"workers: [{name: a}]", "workers.a offers nothing"},
-		"nobody to ask":                  {"workers: [{name: a, cores: 1, autoscale: {hardware: cpu, max: 2}}]", "KEDA needs keda.prometheus"},
+		"no Prometheus":                  {"workers: [{name: a, cores: 1, autoscale: {hardware: cpu, max: 2}}]", "KEDA needs keda.prometheus"},
 		"less at most than at least":     {"keda: {prometheus: 'http://p'}\nworkers: [{name: a, cores: 1, autoscale: {hardware: cpu, min: 3, max: 2}}]", "min is 3 and max is 2"},
 		"two numbers of pods":            {"keda: {prometheus: 'http://p'}\nworkers: [{name: a, cores: 1, replicas: 2, autoscale: {hardware: cpu, max: 2}}]", "replicas and autoscale: give one"},
 		"two that scale by the same":     {"keda: {prometheus: 'http://p'}\nworkers: [{name: a, cores: 1, autoscale: {hardware: cpu, max: 2}}, {name: b, cores: 1, autoscale: {hardware: cpu, max: 2}}]", "two scale by hardware cpu"},
@@ -335,14 +335,14 @@ func TestTheChartRefuses(t *testing.T) {
 	}
 }
 
-// The chart's own values are valid, and helm finds nothing to say of it.
+// The chart's own values are valid, and helm lint has no findings.
 func TestTheChartIsLinted(t *testing.T) {
 	text, err := helm(t, "lint", "--strict", "chart")
 	require.NoError(t, err, text)
 }
 
 // checkListens reports whether a role may open the addresses that other hosts reach, with a
-// token and what its flags say of TLS.
+// token and its TLS flags.
 func checkListens(t *testing.T, where string, args []string) {
 	t.Helper()
 	given := secure.Credentials{Token: "x"}

@@ -213,7 +213,7 @@ func (c *cluster) client(ctx context.Context, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// ready asks as the readiness probe of a pod does.
+// ready probes readiness as Kubernetes would.
 func (c *cluster) ready(p pod) bool {
 	port := func(name string) string {
 		i := slices.IndexFunc(p.Ports, func(o core.ContainerPort) bool { return o.Name == name })
@@ -248,7 +248,7 @@ func (c *cluster) infer(gateway string) error {
 	return nil
 }
 
-// metrics asks as Prometheus does.
+// metrics reads metrics as Prometheus does.
 func (c *cluster) metrics(gateway string) string {
 	q, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://"+c.at[gateway]+":8080/metrics", nil)
 	require.NoError(c, err)
@@ -270,8 +270,8 @@ func (c *cluster) ended(pod string) {
 	require.NoError(c, err, pod)
 }
 
-// The pods serve with the commands that the chart gives them. One that is ended says first that it is
-// not ready, and goes on taking requests until its endpoint is gone.
+// The pods serve with the commands that the chart gives them. A pod that is ended first
+// reports not to be ready, and goes on taking requests until its endpoint is gone.
 func TestThePodsServe(t *testing.T) {
 	if os.Getenv("HARPAGON_LONG") == "" {
 		t.Skip("builds the whole program; HARPAGON_LONG=1 runs it")

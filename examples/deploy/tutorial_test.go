@@ -16,7 +16,7 @@ import (
 	"github.com/harpagon/harpagon/internal/testkit"
 )
 
-// TestTheTutorial does what docs/tutorials/fleet-in-kubernetes.md says, on the pods that the
+// TestTheTutorial carries out docs/tutorials/fleet-in-kubernetes.md, on the pods that the
 // chart makes of the page's values. In place of docker and a cluster are programs that do
 // nothing, or answer as kubectl would.
 func TestTheTutorial(t *testing.T) {

@@ -3,9 +3,9 @@
 //
 //	go run ./examples/functions examples/functions
 //
-// A batch takes the time that the function's profile says. Where the function has a model, an
-// engine computes the answer; -pace share takes the time that this takes on the share of a core
-// that the function has, instead of the profile's.
+// A batch takes its time from the function's profile. Where the function has a model, an
+// engine computes the answer; -pace share takes the time that this takes on the share of a
+// core that the function has, instead of the profile's.
 package main
 
 import (

@@ -47,7 +47,7 @@ pool "by-%[1]s" {
 `
 
 // Whatever computes a pool's network, it gets a query as one batch, the size of the query before
-// the other dimensions, and the pool answers as the network does when it is asked item by item.
+// the other dimensions, and the pool answers as the network does item by item.
 func TestPoolsOfAllEnginesAnswerAlike(t *testing.T) {
 	here, err := os.Getwd()
 	require.NoError(t, err)

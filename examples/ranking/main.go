@@ -1,5 +1,5 @@
 // Command ranking trains the network of the example, a small wide and deep one that
-// says how likely the reader of a page clicks on an item, on made-up readers, and
+// predicts how likely the reader of a page clicks on an item, on made-up readers, and
 // writes it as ranking.onnx.
 //
 //	go run ./examples/ranking

@@ -52,7 +52,8 @@ func TestThePoolAnswersAsTheNetworkDoes(t *testing.T) {
 	assert.ErrorContains(t, err, "beyond the profile")
 }
 
-// compare asks a pool for clicks on made-up items, and the network for each of them alone.
+// compare has a pool predict clicks on made-up items, and the network for each of them
+// alone.
 func compare(t *testing.T, client *sdk.Client, alone *direct, pool string, size int) (answer *sdk.Result) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(size)))

@@ -28,7 +28,7 @@ type direct struct {
 	name string // as a model of a server
 	mu   sync.Mutex
 	net  executors.Instance
-	seen []int64 // first dimension of what was asked for, as a server
+	seen []int64 // first dimension of requests, as a server
 }
 
 // open loads the network of the example.
@@ -112,8 +112,8 @@ func (d *direct) handler() http.Handler {
 	return mux
 }
 
-// serveAsCommand is what a pool with a command starts: it serves the network on the socket that it
-// is told, until it is ended.
+// serveAsCommand is what a pool with a command starts: it serves the network on a given
+// socket, until it is ended.
 func serveAsCommand() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)

@@ -174,7 +174,7 @@ func newEvaluator(models string) (*evaluator, error) {
 	return e, nil
 }
 
-// The parameters of the processing steps; traffic.hcl says the same.
+// The parameters of the processing steps, as in traffic.hcl.
 func boxParameters() map[string]any {
 	return map[string]any{"stride": 8.0, "threshold": 0.4, "iou": 0.45, "max": 8.0}
 }

@@ -398,8 +398,8 @@ func same(from, to string) error {
 // refusedRate cannot be planned for with what there is, in requests per second.
 const refusedRate = 1_000_000
 
-// refuse applies what cannot be carried out, so that the next fault meets a fleet that was
-// asked for something else than it serves: that must leave no trace.
+// refuse applies what cannot be carried out, so that the next fault meets a fleet with a
+// refused change: that must leave no trace.
 func (f *fleet) refuse(ctx context.Context) error {
 	out, err := f.apply(ctx, refusedRate)
 	if err == nil || !strings.Contains(string(out), "goes on serving") {
@@ -408,8 +408,8 @@ func (f *fleet) refuse(ctx context.Context) error {
 	return nil
 }
 
-// saysWhy looks at a fleet whose Temporal cannot write: somebody who asks is answered, or is
-// told what may be the reason.
+// saysWhy checks a fleet whose Temporal cannot write: status answers, or its error gives a
+// likely reason.
 func (f *fleet) saysWhy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()

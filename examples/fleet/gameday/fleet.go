@@ -183,7 +183,7 @@ func (f *fleet) apply(ctx context.Context, rate int) ([]byte, error) {
 	return f.command(ctx, "apply", f.options.folder, "--var", fmt.Sprintf("rate=%d", rate), "--var", fmt.Sprintf("slo=%v", slo)).CombinedOutput()
 }
 
-// command is what somebody asks of the fleet.
+// command is a command of harpagon to the fleet.
 func (f *fleet) command(ctx context.Context, args ...string) *exec.Cmd {
 	return f.runs(ctx, "", args)
 }
@@ -287,7 +287,7 @@ func answers(ctx context.Context, url string) error {
 }
 
 // whole waits until both gateways serve, the executors of both workers are attached to
-// them, and the fleet knows of all; and reports whether that came to be.
+// them, and the fleet lists all; it reports whether that happened in time.
 func (f *fleet) whole(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -344,8 +344,8 @@ func (f *fleet) known(ctx context.Context, executors int) bool {
 	return hosts == 2 && len(status.Fleet.Gateways) == 2 && len(status.Fleet.Dispatchers) == 2
 }
 
-// says waits until a process writes a text since it has started last, for a
-// minute at most, and reports whether it has.
+// says waits until a process has written a text since its last start, for a minute at most,
+// and reports whether it has.
 func (f *fleet) says(ctx context.Context, name, text string) bool {
 	for range 600 {
 		if strings.Contains(f.log(name), text) {
@@ -385,7 +385,7 @@ func (f *fleet) owner() int {
 	return os.Geteuid()
 }
 
-// beginState starts Temporal, and PostgreSQL before it where it is asked for.
+// beginState starts Temporal, and PostgreSQL before it where configured.
 func (f *fleet) beginState(ctx context.Context) error {
 	if f.options.postgres {
 		if err := f.beginPostgres(ctx); err != nil {

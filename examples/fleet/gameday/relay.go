@@ -62,7 +62,7 @@ func (r *relay) carry(near net.Conn) {
 	delete(r.pairs, near)
 }
 
-// copy moves bytes one way, and says to whom they go when there are no more.
+// copy moves bytes one way, and closes the receiver's side after the last.
 func (r *relay) copy(to, from net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -14,9 +14,9 @@ func (f *fleet) edition(program string) {
 	}
 }
 
-// upgrade replaces every process of the edition before, one at a time, in an order of
-// chance, as somebody would who upgrades a fleet that serves. With both editions in the
-// fleet it is asked for changes, and for such that are refused, by commands of both.
+// upgrade replaces every process of the edition before, one at a time, in random order, as
+// an operator would upgrade a fleet that serves. With both editions in the fleet, commands
+// of both apply changes, some of which are refused.
 func (f *fleet) upgrade(ctx context.Context) (done []happened) {
 	all := append(f.members(), f.temporal())
 	r := rand.New(rand.NewPCG(f.options.seed, 0))

@@ -131,7 +131,7 @@ func (l *load) verdict(done []happened, conserved error) error {
 
 func tenths(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
-// figures differ from request to request and are not told.
+// figures differ from request to request and are replaced in reasons.
 var figures = regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b|:[0-9]{5}`)
 
 func reason(o outcome) string {
@@ -192,8 +192,8 @@ func (f *fleet) conserved(ctx context.Context) error {
 // second is for how long after a fault has begun requests may suffer from it.
 const second = time.Second
 
-// aftermath tells requests that were sent within the second after a fault began from all
-// others.
+// aftermath separates requests that were sent within the second after a fault began from
+// all others.
 func aftermath(all []outcome, done []happened) (within, outside tally) {
 	for _, o := range all {
 		t := &outside
@@ -235,8 +235,8 @@ type load struct {
 
 func newLoad(addresses []string) *load { return &load{addresses: addresses} }
 
-// run asks at the rate until ctx ends, and waits for all answers. The load is open:
-// nobody waits for the answer before.
+// run sends requests at the rate until ctx ends, and waits for all answers. The load is
+// open: no request waits for the answer before.
 func (l *load) run(ctx context.Context, rate float64) error {
 	client, err := sdk.Dial(ctx, l.addresses...)
 	if err != nil {

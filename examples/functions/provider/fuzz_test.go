@@ -16,8 +16,8 @@ import (
 	"github.com/harpagon/harpagon/scheduler/functions"
 )
 
-// FuzzHost sends any bytes that make a request of HTTP to a host that is also told which
-// functions to have: each gets an answer, and no more instances start than there may be.
+// FuzzHost sends any bytes that make a request of HTTP to a host that also creates
+// functions on request: each gets an answer, and no more instances start than there may be.
 func FuzzHost(f *testing.F) {
 	at := func(method, path, body string) []byte {
 		return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)

@@ -192,8 +192,8 @@ func typed(err error) *wire.Error {
 	return wire.Errorf(wire.CodeInternal, "", "%v", err)
 }
 
-// A provider with manage = true has the functions that it was told to have, and
-// answers 404 for others. The host is its Provisioner.
+// A provider with manage = true has the functions that were created, and answers 404 for
+// others. The host is its Provisioner.
 var _ serverless.Provisioner = (*Host)(nil)
 
 // Create makes a function ready, its warm instances included.
@@ -210,7 +210,7 @@ func (h *Host) Resize(ctx context.Context, m functions.Managed) error {
 	}
 	d.mu.Lock()
 	d.managed, d.deleted = m, false
-	d.limit = min(m.Concurrency, h.limit(d.place)) // whoever asks cannot start more
+	d.limit = min(m.Concurrency, h.limit(d.place)) // a request cannot raise it
 	lacks := min(m.Warm, d.limit) - d.alive
 	d.alive += max(0, lacks)
 	d.mu.Unlock()
@@ -222,7 +222,7 @@ func (h *Host) Resize(ctx context.Context, m functions.Managed) error {
 	return ctx.Err()
 }
 
-// declared is the function of the size that is asked for, whether it is there or not.
+// declared is the function of the requested size, whether it is there or not.
 func (h *Host) declared(m functions.Managed) (*deployed, error) {
 	for i := range h.places {
 		p := &h.places[i].problem

@@ -28,7 +28,7 @@ type deployed struct {
 	idle    []*instance // the one that was used last stands last
 	alive   int
 	bill    Item
-	managed functions.Managed // as it was told
+	managed functions.Managed // as it was created
 	deleted bool              // or never created
 }
 
@@ -120,9 +120,9 @@ func (d *deployed) start(ctx context.Context) (*instance, error) {
 	return &instance{Instance: loaded}, nil
 }
 
-// pace lets the time pass that the batch takes beyond what has passed, and
-// says how long it took in all. A sleep that this machine ends late is no time
-// of the function's, and is not billed.
+// pace lets the time pass that the batch takes beyond what has passed, and returns how long
+// it took in all. A sleep that this machine ends late is no time of the function's, and is
+// not billed.
 func (d *deployed) pace(ctx context.Context, n int, passed time.Duration) time.Duration {
 	offer, _ := d.place.problem.Find(d.size, n)
 	whole := passed
@@ -161,7 +161,7 @@ func (d *deployed) expire(before time.Time) {
 	}
 }
 
-// Bill is what the provider would ask for.
+// Bill is what the provider would charge.
 type Bill struct {
 	Items          []Item  `json:"functions"`
 	Invocations    int64   `json:"invocations"`

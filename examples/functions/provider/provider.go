@@ -17,8 +17,8 @@
 // function has, as a scheduler that lets it run for a part of every period
 // would.
 //
-// The answer's header Server-Timing tells the time that is billed, and that of a
-// cold start, which is not. GET /billing is the bill as JSON.
+// The answer's header Server-Timing has the time that is billed, and that of a cold start,
+// which is not. GET /billing is the bill as JSON.
 package provider
 
 import (
@@ -67,7 +67,7 @@ type Options struct {
 	Keep      time.Duration       // an idle instance is kept so long; 0 means DefaultKeep
 	Limit     int                 // instances of one size; 0 means the provider's concurrency
 	MaxBody   int64               // bytes of a call; 0 means DefaultMaxBody
-	Token     string              // that calls must bring; empty asks for none
+	Token     string              // that calls must bring; empty requires none
 	Seed      uint64              // of the latencies
 }
 
@@ -85,8 +85,7 @@ type Host struct {
 	deployed map[string]*deployed // by path
 }
 
-// New makes a host; Close ends it. The error says which function it cannot
-// run.
+// New makes a host; Close ends it. The error names a function that it cannot run.
 func New(o Options) (*Host, error) {
 	o = o.withDefaults()
 	h := &Host{options: o, deployed: map[string]*deployed{}, noise: rand.New(rand.NewPCG(o.Seed, 0))}
@@ -126,7 +125,7 @@ func (o Options) withDefaults() Options {
 }
 
 // answerPort is what a function without a model answers: a checksum of the
-// request's inputs, so that callers can tell whose answer they got.
+// request's inputs, so that callers can check that the answer is theirs.
 const answerPort = "y"
 
 // findEngine finds the engine of a function, and what it takes and gives.
@@ -140,7 +139,7 @@ func (h *Host) findEngine(at *place) error {
 	at.signature = pipelines.Signature{Inputs: f.Inputs, Outputs: []pipelines.Port{{Name: answerPort, Datatype: "FP32", Shape: []int64{1}}}}
 	if f.Model == "" {
 		if h.options.Pace == PaceShare {
-			return fmt.Errorf("provider: function %q has no model, so nothing tells how long it takes on a share of a core; give it one, or take the profile's pace", f.Name)
+			return fmt.Errorf("provider: function %q has no model, so how long it takes on a share of a core is unknown; give it one, or take the profile's pace", f.Name)
 		}
 		at.model.Outputs = []string{answerPort}
 		at.engine = emulated.New(emulated.Options{Echo: true, Duration: func(executors.Model, int) time.Duration { return 0 }})
@@ -306,7 +305,7 @@ func newPlace(p functions.Problem) (*place, error) {
 		seen[name], rest = true, rest[end+1:]
 	}
 	if sized := seen["size"] && seen["platform"] || seen["vcpu"] && seen["gpu_memory"]; !sized {
-		return nil, fmt.Errorf("provider: the url of provider %q does not say in its path what is called; write .../{function}-{platform}-{size}", cloud.Name)
+		return nil, fmt.Errorf("provider: the url of provider %q does not name in its path what is called; write .../{function}-{platform}-{size}", cloud.Name)
 	}
 	return &place{problem: p, pattern: regexp.MustCompile("^" + b.String() + "$")}, nil
 }

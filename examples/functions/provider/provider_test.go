@@ -195,10 +195,10 @@ func TestWhatCannotBeHosted(t *testing.T) {
 		pace   Pace
 		want   string
 	}{
-		"no url":         {func(p *functions.Problem) { p.Provider.URL = "" }, "", "has no url"},
-		"sizes untold":   {func(p *functions.Problem) { p.Provider.URL = "http://h/{function}" }, "", "does not say in its path what is called"},
-		"share of what":  {func(*functions.Problem) {}, PaceShare, "has no model"},
-		"missing engine": {func(p *functions.Problem) { p.Function.Model = "nowhere.onnx" }, "", "needs engine"},
+		"no url":          {func(p *functions.Problem) { p.Provider.URL = "" }, "", "has no url"},
+		"no sizes in url": {func(p *functions.Problem) { p.Provider.URL = "http://h/{function}" }, "", "does not name in its path what is called"},
+		"share of what":   {func(*functions.Problem) {}, PaceShare, "has no model"},
+		"missing engine":  {func(p *functions.Problem) { p.Function.Model = "nowhere.onnx" }, "", "needs engine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := problem()

@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// pages draws a page of each kind and writes down what they say.
+// pages draws a page of each kind and writes down their text.
 func pages(to string) error {
 	truth := map[string][]string{}
 	if err := os.MkdirAll(to, 0o755); err != nil {
