@@ -135,8 +135,8 @@ func (h *Host) outcome(ctx context.Context, cause, err error) (string, error) {
 }
 
 // loading keeps Temporal from repeating what failed because an engine is missing or
-// cannot load a module, unless that may help, so that the reason reaches whoever
-// waits for it at once.
+// cannot load a module, unless that may help, so that the reason reaches the waiting
+// workflow at once.
 func loading(ctx context.Context, err error) error {
 	var load *executors.LoadError
 	attempt := 1
@@ -191,7 +191,7 @@ func (h *Host) UseGateways(_ context.Context, in GatewaysInput) error {
 }
 
 // errTakenOver ends an attempt whose executor a later attempt has taken over.
-// Nobody hears it: the server has given the attempt up.
+// It is never received: the server has given the attempt up.
 var errTakenOver = errors.New("activities: a later attempt holds this executor now")
 
 // orphanPatience is how long an executor that serves waits for the next attempt

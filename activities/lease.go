@@ -30,12 +30,12 @@ var (
 type Pulse func(ctx context.Context, token []byte, details any) error
 
 // ClientPulse heartbeats through the client. Unlike activity.RecordHeartbeat,
-// which batches and swallows errors, it reports whether the server has heard. What somebody has paused goes
-// on with another attempt.
+// which batches and swallows errors, it reports whether the server has answered. A paused
+// activity goes on with another attempt.
 func ClientPulse(c client.Client) Pulse {
 	return func(ctx context.Context, token []byte, details any) error {
 		err := c.RecordActivityHeartbeat(ctx, token, details)
-		if errors.Is(err, activity.ErrActivityPaused) { // the attempt ends, and nobody would offer the next one
+		if errors.Is(err, activity.ErrActivityPaused) { // the attempt ends, and the server would not offer the next one
 			i := activity.GetInfo(ctx)
 			at := &commonpb.WorkflowExecution{WorkflowId: i.WorkflowExecution.ID, RunId: i.WorkflowExecution.RunID}
 			_ = resumeActivity(ctx, c, i.Namespace, at, i.ActivityID) // or control roles do
@@ -70,9 +70,8 @@ type lease struct {
 }
 
 // hold returns a context that ends, with its cause, when the lease does, and a channel that
-// is closed when its workflow has ended, which may be heard of later. The
-// heartbeats go on until release is called, so that draining is not taken for
-// death.
+// is closed when its workflow has ended, which may become known later. The heartbeats go on
+// until release is called, so that draining is not taken for death.
 func (l lease) hold(ctx context.Context) (work context.Context, over <-chan struct{}, release func()) {
 	work, end := context.WithCancelCause(ctx)
 	life, quit := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,7 +117,7 @@ func (l lease) beat(life context.Context, limit time.Duration) error {
 }
 
 // ending is the cause when a heartbeat's answer means that the attempt is over;
-// nil when it was heard, or did not get through.
+// nil when the server took it, or it did not get through.
 func ending(err error) error {
 	var cancelled *temporal.CanceledError
 	var gone *serviceerror.NotFound
@@ -187,7 +186,7 @@ func (p *Presence) hold(ctx context.Context, l lease) error {
 		p.Over()
 		select {
 		case p.over <- struct{}{}:
-		default: // nobody has heard the last time
+		default: // the last value has not been received
 		}
 	}
 	if errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrStopping) {

@@ -106,7 +106,7 @@ type Stock struct {
 	View   FleetView         // with the service subscribed to changes
 	Found  map[string]string // of slots that are reserved and not known, the IDs of the workflows of their executors
 	Over   map[string]string // why it is over with those that are known, by ID
-	Strays []string          // IDs of workflows of executors that belong to nobody
+	Strays []string          // IDs of workflows of executors that belong to no service
 }
 
 // TakeStock finds out what runs of a service whose record may be wrong. A change that is

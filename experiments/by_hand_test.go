@@ -13,7 +13,8 @@ import (
 )
 
 // Figures made a second time by the papers' equations, written out plainly. What they are
-// compared with is made by the planners and rooms that serve; only coefficients are shared.
+// compared with is made by the planners and packages that serve; only coefficients are
+// shared.
 
 // terms are those that a cloud sells functions on.
 type terms struct {

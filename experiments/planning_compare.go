@@ -159,7 +159,7 @@ func ratio(x float64) string {
 	return fmt.Sprintf("%.3f", x)
 }
 
-// solved is a solve time in milliseconds; zero where nobody looked at a clock.
+// solved is a solve time in milliseconds; zero where it was not measured.
 func solved(ms float64) string {
 	if ms == 0 {
 		return "0"

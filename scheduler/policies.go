@@ -10,7 +10,7 @@ import (
 
 // Policies are those that a program brings beside the ones of this project, under names with a
 // slash (pipelines.Qualified). Declarations may name them; whether the program has them is
-// known where they are called for: by whoever plans, and by whoever dispatches.
+// checked where they are used: in planning, and in dispatch.
 type Policies struct {
 	Plan     map[string]plan.Policy // of pipelines, by name
 	Dispatch factory.Policies

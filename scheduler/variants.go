@@ -36,8 +36,8 @@ func solveVariants(specs []Spec, fleet Fleet, how pipelines.Planning, limits Lim
 }
 
 // chooseVariants changes the pipeline of one of the specs to the combination that serves
-// best, and returns the plans of all with it. One with which the others have plans, too,
-// goes before one that takes the devices from them.
+// best, and returns the plans of all with it. One with which the others have plans, too, is
+// preferred to one that takes the devices from them.
 func chooseVariants(specs []Spec, one int, solve func([]Spec) []plan.Plan, ended func() bool) []plan.Plan {
 	declared, aim := *specs[one].Pipeline, plan.LeastCost
 	if declared.Degrades(specs[one].Hardware) {

@@ -56,7 +56,7 @@ func dial(ctx context.Context, fronts ...*front) (*sdk.Client, error) {
 }
 
 func newFront(t *testing.T, b wire.Backend, rpc bool) *front {
-	at, release, err := listen.Reserve("127.0.0.1:0", secure.Credentials{}) // nobody is given it while it is closed
+	at, release, err := listen.Reserve("127.0.0.1:0", secure.Credentials{}) // no other process gets it while it is closed
 	require.NoError(t, err)
 	f := &front{t: t, backend: b, address: at.String(), rpc: rpc}
 	f.open()

@@ -190,7 +190,7 @@ func (s *service) hold(ctx workflow.Context, cost rollout.Cost) rollout.Decision
 }
 
 // disturbed reports what has happened to the executors of either generation, which ends a
-// trial: what serves goes before what is tried.
+// trial: what serves has priority over what is tried.
 func (s *service) disturbed() string {
 	for _, r := range append(slices.Clone(s.Trial.Running), s.Running...) {
 		if why, ended := s.Ended[r.Workflow]; ended {

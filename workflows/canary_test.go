@@ -79,7 +79,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 		require.NotNil(t, s.Failure)
 		assert.Equal(t, 2, s.Failure.Generation)
 		assert.Contains(t, s.Failure.Reason, "taken back: generation 2 attains 50 % of 30 requests, the one before 100 % of 1000, below the 98 %")
-		assert.True(t, s.Failure.RetryAt.IsZero(), "nobody tries again by themselves")
+		assert.True(t, s.Failure.RetryAt.IsZero(), "it is not tried again by itself")
 		last := s.Decisions[len(s.Decisions)-1]
 		assert.Equal(t, s.Failure.Reason, last.Failure)
 		assert.Equal(t, []string{"traffic i", "traffic@canary ii"}, w.installedAs(), "nothing else was installed")

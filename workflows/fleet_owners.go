@@ -14,7 +14,7 @@ import (
 
 // Which dispatcher decides for which service. Each service has one owner, by an epoch
 // that grows with every change: gateways and executors obey the highest that they have
-// seen, so that nobody needs to hear of a change for it to be safe.
+// seen, so that a change is safe before anyone is notified of it.
 
 // dispatched is the name of a service that dispatchers decide for; false for functions,
 // which gateways decide for themselves.
@@ -99,10 +99,10 @@ func (f *fleet) moved() {
 	f.owned = true
 }
 
-// share gives every service an owner that is there, and moves services from whoever has
-// most to whoever has least until they differ by at most one. A dispatcher that has just
-// joined, to which gateways and executors are still coming, is given nothing for as long
-// as there is another.
+// share gives every service an owner that is there, and moves services from the dispatcher
+// with most to that with fewest until they differ by at most one. A dispatcher that has
+// just joined, to which gateways and executors are still coming, is given nothing for as
+// long as there is another.
 func (f *fleet) share(ctx workflow.Context) {
 	var all, ready []activities.Member
 	has := map[string][]string{} // services by instance

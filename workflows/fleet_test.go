@@ -254,8 +254,9 @@ func TestAFleetsHostThatLeaves(t *testing.T) {
 	r.ExecuteWorkflow(TypeFleet, nil)
 }
 
-// TestFleetTellsOfRestarts holds that services hear when a host's process is another.
-func TestFleetTellsOfRestarts(t *testing.T) {
+// TestFleetReportsRestarts holds that services are notified when a host's process is
+// another.
+func TestFleetReportsRestarts(t *testing.T) {
 	r := newFleetRig()
 	at := func(n int, f func()) { r.RegisterDelayedCallback(f, time.Duration(n)*time.Second) }
 	join := func(instance string) func() {

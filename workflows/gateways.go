@@ -62,8 +62,8 @@ var errLeft = temporal.NewNonRetryableApplicationError("workflows: the gateway h
 // Ready reports whether there is nothing to wait for.
 func (p gatewayPart) Ready() bool { return p.Done.IsReady() || p.left != nil && p.left() }
 
-// get waits for the part. Nothing waits for a gateway that has left: its queue is read by
-// nobody.
+// get waits for the part. Nothing waits for a gateway that has left: its queue has no
+// reader.
 func (p gatewayPart) get(ctx workflow.Context) error {
 	open, _ := workflow.NewDisconnectedContext(ctx) // a cancelled one returns that itself
 	if err := workflow.Await(open, p.Ready); err != nil {

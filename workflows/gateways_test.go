@@ -172,7 +172,7 @@ func TestAGatewayInstallsAServiceThatLacksExecutors(t *testing.T) {
 			})
 			r.at(time.Minute+2*time.Second, func() {
 				assert.Len(t, w.installed, 2)
-				assert.Empty(t, w.prepared, "nobody waits for executors")
+				assert.Empty(t, w.prepared, "no gateway waits for executors")
 			})
 			r.at(2*time.Minute, func() { r.update(UpdateDelete, "over") })
 			r.run(Settings{RetryAfter: time.Hour})

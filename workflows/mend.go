@@ -57,7 +57,8 @@ func (s *service) state() State {
 	return all
 }
 
-// missing hears of executors that a gateway waits for, and looks whether they will come again.
+// missing receives the executors that a gateway waits for, and checks whether they will
+// return.
 func (s *service) missing(ctx workflow.Context, m Missing) {
 	delete(s.Missing, m.Gateway)
 	if len(m.Executors) == 0 {

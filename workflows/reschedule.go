@@ -212,7 +212,7 @@ func (c *change) queues(ctx workflow.Context) []gatewayQueue {
 	})
 }
 
-// hear takes what the service has sent of gateways.
+// hear receives the gateways that the service has sent.
 func (c *change) hear() {
 	for now := []activities.Member(nil); c.told.ReceiveAsync(&now); now = nil {
 		c.gateways = append([]activities.Member{}, now...)

@@ -154,7 +154,7 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c FleetChange) {
 	}
 	s.Gateways = c.Gateways
 	if s.under != "" && gatewayLeft(ctx) {
-		workflow.SignalExternalWorkflow(ctx, s.under, "", SignalGateways, s.Gateways) // one that has ended need not hear it
+		workflow.SignalExternalWorkflow(ctx, s.under, "", SignalGateways, s.Gateways) // one that has ended need not get it
 	}
 	s.meet(c.New...)
 	for _, name := range workflow.DeterministicKeys(s.Seen) {

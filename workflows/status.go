@@ -129,7 +129,7 @@ type Decision struct {
 	Failure    string // empty when it was carried out
 }
 
-// Change compares two plans in what matters to whoever pays.
+// Change compares rate, cost and objective of two plans.
 type Change struct {
 	FromRate, ToRate float64 // requests per second
 	FromCost, ToCost float64 // money per hour
@@ -223,8 +223,8 @@ func (s Status) Calls() *functions.Measures {
 // each, and then what else is to be known of them; it is empty when nothing is.
 func (s Status) Promise() string { return s.Alarms() + s.Remarks() }
 
-// Alarms are what somebody has to look at, a line each: the promise does not hold, or will
-// not if it goes on like this.
+// Alarms require attention, a line each: the promise does not hold, or will not if it goes
+// on like this.
 func (s Status) Alarms() string {
 	var b strings.Builder
 	if len(s.Missing) > 0 {
@@ -263,8 +263,7 @@ func (s Status) Alarms() string {
 	return b.String()
 }
 
-// Remarks are what is to be known of the answers and the plan, a line each, and nobody has
-// to do anything about.
+// Remarks are notes on the answers and the plan, a line each, that require no action.
 func (s Status) Remarks() string {
 	var b strings.Builder
 	b.WriteString(s.Emulated())

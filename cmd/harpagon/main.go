@@ -1,6 +1,6 @@
 // Command harpagon declares, plans, runs and watches pipelines of neural
-// networks. It wires the rooms of the house together and decides nothing; see
-// package cli for its commands.
+// networks. It wires packages together and decides nothing; see package cli for its
+// commands.
 package main
 
 import (

@@ -203,7 +203,7 @@ func (c *cluster) database(p pod) func() *exec.Cmd {
 	}
 }
 
-// client runs a command of somebody who may reach the pods.
+// client runs a command that may reach the pods.
 func (c *cluster) client(ctx context.Context, args ...string) (string, error) {
 	run := exec.CommandContext(ctx, c.program, args...)
 	run.Env = append(os.Environ(), "HARPAGON_TOKEN="+secret, "TEMPORAL_ADDRESS="+c.at["rel-temporal-0"]+":7233")

@@ -72,8 +72,8 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return bounded(f, path, most)
 }
 
-// ReadGivenFile is the content of a file that somebody names at the command line, of at
-// most so many bytes: pipes and devices, such as /dev/stdin, are read, too.
+// ReadGivenFile is the content of a file named at the command line, of at most so many
+// bytes: pipes and devices, such as /dev/stdin, are read, too.
 func ReadGivenFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -53,7 +53,7 @@ func namedMemory(folder, name string, size int) (file *os.File, remove func(), e
 	return file, func() { _ = os.Remove(file.Name()) }, nil
 }
 
-// removeOrphans removes memory of ours that nobody has locked.
+// removeOrphans removes memory of ours that no process has locked.
 func removeOrphans(folder string) {
 	all, _ := filepath.Glob(filepath.Join(folder, NamePrefix+"*"))
 	for _, path := range all {

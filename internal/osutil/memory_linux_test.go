@@ -21,7 +21,8 @@ func TestNamedMemoryIsThereUntilItIsRemoved(t *testing.T) {
 	require.EqualValues(t, 1<<16, info.Size())
 	require.EqualValues(t, 0o600, info.Mode().Perm(), "nobody else's")
 
-	// What is left of who was killed goes, what somebody has stays, and what is not ours, too.
+	// Memory of killed processes is removed; memory in use stays, and so does what is not
+	// ours.
 	for _, name := range []string{NamePrefix + "left", "others"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("x"), 0o600))
 	}

@@ -47,7 +47,7 @@ type kernelTimer struct {
 	number int // of the file
 }
 
-// timers that nobody sleeps by.
+// timers that are not in use.
 var timers sync.Pool
 
 func newKernelTimer() (*kernelTimer, error) {

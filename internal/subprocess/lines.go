@@ -30,7 +30,7 @@ func newLines(to io.Writer, prefix string) *lines {
 	return &lines{to: to, prefix: prefix}
 }
 
-// Write never fails: a process must not stop because nobody listens.
+// Write never fails: a process must not stop because its output is not read.
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

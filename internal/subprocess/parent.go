@@ -25,7 +25,7 @@ const atOnce = "{}\n"
 // Start, or has begun.
 func Requested() string { return os.Getenv(marker) }
 
-// Parent is what a child has of whoever started it.
+// Parent is a child's connection to its parent.
 type Parent struct {
 	Answers *os.File // what is written there is read from Process.Answers
 

@@ -93,7 +93,7 @@ func exitCode(err error) int {
 	return exit.ExitCode()
 }
 
-// makeFolder makes a folder that nobody else can look into.
+// makeFolder makes a folder that other users cannot read.
 func makeFolder(folder string, holds Contents) error {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return err

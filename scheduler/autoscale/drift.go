@@ -147,8 +147,8 @@ func (d *Drift) Observe(m Measures) Advice {
 }
 
 // ObserveLoad is Observe of a service that may be left alone, and true when another rate is
-// advised: time without any request is no drift, since what nobody calls keeps its plan, ready for
-// the rate that it was declared with. A few requests are no load either, and leave it ready for a
+// advised: time without any request is no drift, since an idle service keeps its plan,
+// ready for the declared rate. A few requests are no load either, and leave it ready for a
 // real one.
 func (d *Drift) ObserveLoad(m Measures) (Advice, bool) {
 	if m.Offered == 0 {

@@ -238,7 +238,7 @@ func (h *Hosts) spare(now time.Time, hosts []Host, wanted int) (names []string) 
 				stay++
 			}
 		case one.Made:
-			quiet = false // somebody waits for it
+			quiet = false // a service waits for it
 		}
 	}
 	var able []Host
@@ -295,7 +295,7 @@ func (h *Hosts) Done(now time.Time, a HostAction, err error) {
 			h.failed(now, a.Host, err.Error())
 		}
 	case Drain:
-		if err != nil { // the fleet did not hear of it
+		if err != nil { // the fleet did not get it
 			delete(h.left, a.Host)
 		}
 	case Delete:

@@ -26,7 +26,7 @@ const (
 	transferStep    = time.Millisecond          // plans count on whole ones
 	transferLess    = 0.5                       // times what is counted on that is short
 	transferMost    = 0.25                      // of the objective that may be counted on, by all modules of a path
-	transferForget  = 30 * time.Minute          // after which a host is unknown that nothing is heard of
+	transferForget  = 30 * time.Minute          // after which a host without reports is forgotten
 	transferFade    = float64(10 * time.Second) // in which a percentile that was higher fades to a third
 )
 

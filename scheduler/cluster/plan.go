@@ -69,7 +69,7 @@ type Plan struct {
 	Devices    int     `json:"devices"`                   // that it has
 	Needed     int     `json:"devices_needed"`            // that the declared rates need, at the attainment of every pipeline
 	Lacking    int     `json:"devices_lacking,omitempty"` // that it should have beside those that it has, where more can be had
-	Least      int     `json:"devices_bound"`             // that the declared rates need at least, whoever dispatches
+	Least      int     `json:"devices_bound"`             // that the declared rates need at least, under any dispatch
 	Hardware   string  `json:"hardware"`
 	Cost       float64 `json:"cost"`        // per hour
 	LowerBound float64 `json:"lower_bound"` // of the cost

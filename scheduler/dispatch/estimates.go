@@ -86,8 +86,8 @@ const (
 // time over the profile's and way is what a batch spends beside the engine, on
 // its way there and back and in queues before it. Both are exponential means
 // over some paceWeight batches; spread is the mean absolute deviation of scale.
-// What was learned is forgotten when no batch has come for a while: whoever
-// believes that nothing can be in time would never learn otherwise.
+// What was learned is forgotten when no batch has come for a while: else a policy that
+// takes nothing to be in time would start nothing and never measure again.
 //
 // The zero value takes batches to be as profiled.
 type Pace struct {

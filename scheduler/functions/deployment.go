@@ -11,7 +11,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 )
 
-// Deployment is what a gateway needs to serve a function: the plan, and whom to
+// Deployment is what a gateway needs to serve a function: the plan, and the provider to
 // call.
 type Deployment struct {
 	Generation int

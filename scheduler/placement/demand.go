@@ -32,7 +32,7 @@ type item struct {
 	period, deadline time.Duration
 
 	atOnce int  // batches that one burst releases
-	bursts bool // nobody else can count on what it leaves of its device
+	bursts bool // no other group can count on what it leaves of its device
 }
 
 // demands lists the groups of the plan that receive requests.

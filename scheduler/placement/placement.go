@@ -50,8 +50,8 @@ type Slot struct {
 
 	AtOnce int `json:",omitempty"` // batches that every Period releases; 0 is one
 
-	// Bursts means that its batches need not come one Period apart: nobody who shares the
-	// device can prove anything for single requests.
+	// Bursts means that its batches need not come one Period apart: no group that shares
+	// the device has a proof for single requests.
 	Bursts bool `json:",omitempty"`
 
 	// Rides means that the executor runs beside another of its pipeline and does

@@ -127,9 +127,9 @@ func (s *Slot) content() string {
 
 // name names the slots of a placement. An executor that runs and has the same content
 // keeps its name when a new plan uses it differently. One that is to be started is named
-// by its content and by the number of the start, so that nobody takes one for it that
-// was started before and has not gone yet. Further ones that are equal in all of this get
-// a number appended.
+// by its content and by the number of the start, so that it is not mistaken for one that
+// was started before and has not gone yet. Further ones that are equal in all of this get a
+// number appended.
 func name(slots, actual []Slot, start int) {
 	running := make(map[string][]string, len(actual)) // names by content
 	used := make(map[string]bool, len(slots))

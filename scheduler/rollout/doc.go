@@ -12,6 +12,6 @@
 //   - at the end of the hold, by the shares themselves. With fewer requests than Enough
 //     it waits for more, up to Patience times the hold.
 //
-// A shadow is sent copies and answers nobody: what it attains counts in the same way, and
-// answers that differ from the old generation's are counted and reported.
+// A shadow is sent copies, and its answers are discarded: what it attains counts in the
+// same way, and answers that differ from the old generation's are counted and reported.
 package rollout

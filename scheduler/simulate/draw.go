@@ -91,7 +91,8 @@ const (
 
 // DrawFanout is how many items a module gets of a request above it. A whole number is always
 // that many. Where most is declared, too, each of so many is there or not, with the same
-// probability: that keeps the mean, and there are never more. What was measured goes before.
+// probability: that keeps the mean, and there are never more. Measured items, if any,
+// replace the declaration.
 func DrawFanout(r *rand.Rand, m *pipelines.Module, how Spread) int {
 	whole := math.Floor(m.Fanout)
 	switch {

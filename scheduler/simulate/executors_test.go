@@ -87,9 +87,8 @@ func TestQueriesOnInstances(t *testing.T) {
 	})
 }
 
-// TestApplicationsOnFunctions: functions come up as they are called, so that
-// nobody waits longer than its timeout, and no batch takes longer than the
-// longest.
+// TestApplicationsOnFunctions: functions come up as they are called, so that no request
+// waits longer than its timeout, and no batch takes longer than the longest.
 func TestApplicationsOnFunctions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := rapid.IntRange(1, 2).Draw(t, "groups")

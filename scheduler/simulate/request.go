@@ -157,8 +157,8 @@ func (e *engine) addItem(r int32, of flow.Item, more bool) {
 	e.enter(i, q.stream, q.number, more)
 }
 
-// close ends a request: what waits of it is taken back, what runs goes on for
-// nobody, and its memory is used again.
+// close ends a request: what waits of it is taken back, the results of what runs are
+// discarded, and its memory is used again.
 func (e *engine) close(r int32) {
 	q := e.requests[r]
 	q.over = true

@@ -121,7 +121,7 @@ func TestAGeneratorThatFallsBehindReportsIt(t *testing.T) {
 		assert.Equal(t, 20, report.Unsent)
 		assert.Equal(t, 20, report.Requests)
 		assert.Equal(t, 20, report.Completed)
-		assert.Equal(t, 0.5, report.Attainment, "nobody answered what was not sent")
+		assert.Equal(t, 0.5, report.Attainment, "what was not sent has no answer")
 		assert.Contains(t, report.Describe(), "left out 20 of 40 requests")
 		assert.Contains(t, report.Describe(), "about 5/s")
 	})

@@ -88,7 +88,7 @@ func apply(t *testing.T, ctl *control.Control, doc pipelines.Document) control.S
 }
 
 // TestAModelReplacedInPlaceServesWhenItIsApplied kills what has loaded a model
-// whose file has changed: whoever loads it again serves what was applied.
+// whose file has changed: a process that loads it again serves what was applied.
 func TestAModelReplacedInPlaceServesWhenItIsApplied(t *testing.T) {
 	folder, state := t.TempDir(), t.TempDir()
 	adds(t, folder, 1)

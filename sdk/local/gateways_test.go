@@ -30,8 +30,8 @@ import (
 )
 
 // TestIdentitiesSurviveGateways sends scenes of several cameras through the example's tracker by two gateways, and ends
-// the one and the other meanwhile: the identities are those of trackers that nobody has interrupted, of the frames that
-// were answered.
+// the one and the other meanwhile: the identities are those of uninterrupted trackers, of
+// the frames that were answered.
 func TestIdentitiesSurviveGateways(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")

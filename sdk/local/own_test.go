@@ -62,8 +62,8 @@ func (doubler) Run(_ context.Context, items [][]wire.Tensor) ([][]wire.Tensor, e
 	return answers, nil
 }
 
-// fifo is a dispatch policy of a program's own: whoever comes first starts first, alone, on any
-// executor that idles.
+// fifo is a dispatch policy of a program's own: the first request starts first, alone, on
+// any executor that idles.
 type fifo struct {
 	queue []dispatch.RequestID
 	idle  []dispatch.Event // of executors, as they came up

@@ -173,7 +173,7 @@ func receiveIdentities(t *testing.T, stream *sdk.Stream, camera int, answered *a
 			return
 		}
 		if err != nil {
-			continue // nobody has seen it
+			continue // it was not answered
 		}
 		ids, err := out.Int64s("ids")
 		assert.NoError(t, err)
@@ -185,7 +185,8 @@ func receiveIdentities(t *testing.T, stream *sdk.Stream, camera int, answered *a
 }
 
 // TestIdentitiesSurviveKills sends scenes of several cameras through the example's tracker, and kills its processes
-// meanwhile: the identities are those of trackers that nobody has interrupted, of the frames that were answered.
+// meanwhile: the identities are those of uninterrupted trackers, of the frames that were
+// answered.
 func TestIdentitiesSurviveKills(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")

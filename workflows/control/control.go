@@ -157,7 +157,7 @@ func (c *Control) Delete(ctx context.Context, service, why string) (scheduler.Ki
 	}
 	defer c.forget(service)
 	err = c.client.GetWorkflow(ctx, workflows.ServiceID(kind, service), "").Get(ctx, nil)
-	if temporal.IsCanceledError(err) { // by somebody else, to the same end
+	if temporal.IsCanceledError(err) { // by another caller, to the same end
 		err = nil
 	}
 	return kind, err

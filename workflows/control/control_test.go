@@ -116,7 +116,7 @@ func TestWaitServingWhateverServes(t *testing.T) {
 	require.ErrorContains(t, err, "4 cpu, 2 exist")
 }
 
-// TestKnownHindrancesEndTheWait: where the server cannot write, nobody waits for it.
+// TestKnownHindrancesEndTheWait: where the server cannot write, no command waits for it.
 func TestKnownHindrancesEndTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("nothing can be written")

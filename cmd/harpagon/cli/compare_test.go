@@ -53,8 +53,8 @@ func TestCompare(t *testing.T) {
 	golden(t, "compare.txt", got.stdout)
 }
 
-// TestCompareIsAboutEveryPolicy holds that the table agrees with plan, and that
-// nobody is missing.
+// TestCompareIsAboutEveryPolicy holds that the table agrees with plan, and that no policy
+// is missing.
 func TestCompareIsAboutEveryPolicy(t *testing.T) {
 	dir := smallFolder(t, "400ms")
 	got := run(t, "compare", dir, "--cost-model", strings.Join(plan.CostModels(), ","), "--json")

@@ -230,7 +230,8 @@ func TestFeedDrawsWhatWasFound(t *testing.T) {
 	require.ErrorContains(t, err, "crossing has no overlay block, which declares what is drawn on its frames")
 }
 
-// Drawing holds nobody up, what it cannot take is counted, and what cannot be drawn is an error.
+// Drawing never blocks frames, what it cannot take is counted, and what cannot be drawn is
+// an error.
 func TestOverlaysThatAreTooMany(t *testing.T) {
 	o := &overlays{folder: t.TempDir(), of: pipelines.Overlay{Frame: "f"}, every: 1, jobs: make(chan picture, 2)}
 	for n := range 5 {
@@ -287,7 +288,7 @@ func TestSourcesThatEndOrStall(t *testing.T) {
 }
 
 // What ffmpeg itself makes of sources that go wrong: frames change their size and timestamps go back in
-// the middle of one, and nobody answers at another.
+// the middle of one, and another address does not answer.
 func TestSourcesThatFfmpegReads(t *testing.T) {
 	ffmpeg, err := exec.LookPath("ffmpeg")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	mostPictures    = 2000 // that one feed writes
-	picturesWaiting = 32   // to be drawn; what comes beyond is left out, so that drawing holds nobody up
+	picturesWaiting = 32   // to be drawn; what comes beyond is left out, so that drawing never blocks frames
 	pictureSide     = 1280 // pixels, at most
 )
 

@@ -149,8 +149,8 @@ func sealOf(text []byte) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// readPlanFile reads what plan --out wrote, with this version of the program, and
-// nobody has edited.
+// readPlanFile reads a file that plan --out wrote with this version of the program; an
+// edited one is refused.
 func readPlanFile(path, version string) (*planFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestABusyPortIsNamedWithItsFlag(t *testing.T) {
 	}
 }
 
-// TestAllBusyPortsAreNamedAtOnce: nobody has to start a command again and again to hear of each.
+// TestAllBusyPortsAreNamedAtOnce: one start of a command reports them all.
 func TestAllBusyPortsAreNamedAtOnce(t *testing.T) {
 	for command, flags := range map[string][]string{"up": {"--http", "--grpc", "--ui"}, "gateway": {"--http", "--attach"}} {
 		args := []string{command, "--grpc", "127.0.0.1:0"}

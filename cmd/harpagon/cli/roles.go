@@ -304,7 +304,7 @@ func reach(ctx context.Context, o client.Options, tell func(string)) (client.Cli
 const namespaceWithin = time.Minute
 
 // awaitNamespace waits, and reports so once, while look finds no namespace: servers open
-// their port before they make it. Other errors of look are left to whoever calls next.
+// their port before they make it. Other errors of look are left to the next call.
 func awaitNamespace(ctx context.Context, look func(context.Context) error, namespace, at string, tell func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, namespaceWithin)
 	defer cancel()

@@ -291,7 +291,7 @@ func (f *fleet) person(ctx context.Context, kind string, r *rand.Rand, do action
 	id := all.Executions[r.IntN(len(all.Executions))].Execution.WorkflowId
 	fmt.Println("   ", id)
 	err = do(ctx, c, id, r)
-	wait(ctx, 4*time.Second) // until those hear of it who are to
+	wait(ctx, 4*time.Second) // until it has been noticed
 	return err
 }
 
@@ -336,7 +336,7 @@ func pause(ctx context.Context, c client.Client, id string, _ *rand.Rand) error 
 // disk is a small file system in memory, so that it can be full without harm to others.
 type disk struct{ *testkit.Disk }
 
-// mount makes one of some MiB, which whoever has the number owns.
+// mount makes one of mib MiB, owned by user ID owner.
 func mount(folder string, mib, owner int) (disk, error) {
 	d, err := testkit.MountDisk(folder, fmt.Sprintf("size=%dm,mode=0700,uid=%d", mib, owner))
 	return disk{d}, err

@@ -424,7 +424,7 @@ func (f *fleet) beginPostgres(ctx context.Context) error {
 	return nil
 }
 
-// postgres is a program of PostgreSQL's, run by whom it belongs to.
+// postgres is a program of PostgreSQL's, run by its own user.
 func (f *fleet) postgres(program string, args ...string) *exec.Cmd {
 	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
 	if len(all) > 0 {

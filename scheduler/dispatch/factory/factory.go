@@ -93,8 +93,8 @@ func (own Policies) Check() error {
 	return nil
 }
 
-// Has reports that nobody here makes the policy, which may be empty or have variants; nil where
-// it can be made.
+// Has returns an error where no policy of that name can be made; the name may be empty or
+// have variants.
 func (own Policies) Has(policy string) error {
 	name, _, _ := pipelines.SplitDispatch(cmp.Or(policy, Default))
 	_, err := own.named(name)

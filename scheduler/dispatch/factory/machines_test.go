@@ -184,7 +184,7 @@ func endsOnce(t *rapid.T, policy string) {
 	}
 	m.up(t, 0)
 	m.advance(t, m.now+time.Hour)
-	require.Empty(t, m.due, "somebody waits for ever")
+	require.Empty(t, m.due, "a request waits for ever")
 }
 
 // TestWorstCases: requests that come evenly, at nine tenths of what the machines of one

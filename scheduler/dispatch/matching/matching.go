@@ -41,7 +41,7 @@ type InstanceType struct {
 	Name string
 
 	// Latency is what was measured of a query by its size; empty where nothing
-	// was. What the policy sees of its own queries goes before it.
+	// was. The policy's own measurements of queries override it.
 	Latency pipelines.Latency
 }
 

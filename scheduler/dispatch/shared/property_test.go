@@ -192,8 +192,8 @@ func drawOptions(t *rapid.T) Options {
 // TestPolicyPromises plays random stories to every cluster policy: each request
 // ends once, no batch is too large, starts on a busy executor or ends late, none is
 // dropped as late that an idle executor could still do, no step leaves a start
-// to the next one without a timer, each class is served in the order of deadlines, and nobody waits for ever,
-// whatever the clock does.
+// to the next one without a timer, each class is served in the order of deadlines, and no
+// request waits for ever, whatever the clock does.
 func TestPolicyPromises(t *testing.T) {
 	policies := map[string]func(Options) dispatch.Policy{
 		"early":      func(o Options) dispatch.Policy { return NewDeferred(DeferredOptions{Options: o, Drop: EarlyDrop}) },
@@ -265,7 +265,7 @@ func (d *poolDriver) play() {
 		},
 	})
 	d.advance(d.now + time.Minute)
-	require.Empty(d.t, d.waiting, "somebody waits for ever")
+	require.Empty(d.t, d.waiting, "a request waits for ever")
 }
 
 // TestCancellationLeavesNoTrace plays a story twice, once with guests that

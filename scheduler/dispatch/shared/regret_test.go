@@ -102,7 +102,7 @@ func (s *scene) obey() {
 	}
 }
 
-// hear is Step until it decides.
+// hear steps the policy until it decides.
 func (s *scene) hear(ev dispatch.Event) {
 	p := s.p
 	p.begin(s.now, &ev)

@@ -97,8 +97,8 @@ func (p *tc) granted(g *group, first *dispatch.Request, takes dispatch.Time, cou
 	return answer.Kind == dispatch.Granted
 }
 
-// answered takes in the answer to the open question. A grant that nobody waits for is given
-// back.
+// answered takes in the answer to the open question. A grant that is no longer needed is
+// given back.
 func (p *tc) answered(ev dispatch.Event, out []dispatch.Action) []dispatch.Action {
 	if !p.awaitsAnswer() || p.Question.Executor != ev.Executor {
 		return p.release(ev, out)
@@ -234,8 +234,8 @@ func (p *tc) noteDrops(actions []dispatch.Action) {
 }
 
 // voidIfBroken voids the promise for a while where a request was late, or more come than it is for.
-// Then it is tried again for as long, whoever is late: devices that are used to the full keep
-// up by the schedule of the plan only, and what waits from before is late at first.
+// Then it is tried again for as long, even if requests are late: fully used devices keep up
+// only by the schedule of the plan, and what waits from before is late at first.
 func (p *tc) voidIfBroken() {
 	if p.Starts == EarlyWithinPromise && (p.Missed && p.Now >= p.Trial || ExceedsPlannedRate(p.Meter.Rate, p.Declared)) {
 		p.Void = p.Now + VoidFor

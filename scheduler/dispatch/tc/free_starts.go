@@ -36,9 +36,9 @@ const (
 // Where requests come in that nothing has been done for yet, and a queue has stood for a
 // while, more come than can be served: some of those that wait will be late somewhere, and
 // here that costs nothing. The time that the plan gives the modules below is kept for them
-// then (yields). A burst that passes is no such queue: whom it would give up, nobody would
-// come for. standShare is the share of the time, over that of the modules below, in which
-// more than a full batch must have waited.
+// then (yields). A burst that passes is no such queue: no other request would take the
+// places of those given up. standShare is the share of the time, over that of the modules
+// below, in which more than a full batch must have waited.
 const standShare = 0.5
 
 // updateQueue follows how long a queue has stood.

@@ -51,7 +51,7 @@ func TestTCStealsNothingFromRunningExecutors(t *testing.T) {
 
 // Where a queue stands, requests that nothing has been done for make room, once they could
 // not leave what is kept for the modules below, for others that can; a burst that passes
-// gives up nobody, and nobody goes for an empty place.
+// gives up none, and none is given up for an empty place.
 func TestTCGivesUpEarlierWhereAQueueStands(t *testing.T) {
 	for name, c := range map[string]struct {
 		every dispatch.Time // between requests, of which the executor does one in 10 ms
@@ -211,7 +211,7 @@ func (d *driver) idleExecutorsLeaveNothingDue() {
 		}
 		require.Zero(d.t, g.Closed, "a batch waits beside an idle executor")
 		require.Greater(d.t, g.closeAt(0, false), d.now)
-		require.LessOrEqual(d.t, d.timer, g.closeAt(0, false), "nobody will wake the group")
+		require.LessOrEqual(d.t, d.timer, g.closeAt(0, false), "no timer will wake the group")
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // Let v_m(L) be a price, of any kind, for serving the whole stream of module m within a
 // budget L on devices that it shares. A device of kind k is full when its modules use
 // all of it; what they have of it is worth the sum of v_m(L_m) times the parts of their
-// streams. Let h_k be the most that one device may be worth, whoever is on it. Where
-// h_k <= l_k for the prices l_k of all kinds, the devices of a plan cost no less than
+// streams. Let h_k be the most that one device may be worth, whichever modules are on it.
+// Where h_k <= l_k for the prices l_k of all kinds, the devices of a plan cost no less than
 // what they are worth, and so every plan at least
 //
 //	sum over pipelines of  min over budgets of  sum over m of  own_m + left_m · v_m(L_m)

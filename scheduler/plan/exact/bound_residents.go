@@ -12,14 +12,13 @@ import (
 
 // Who shares at all: a plan of at most two groups a module, each of one kind, has some
 // set B of modules with a batch on a device that they share, and others on devices of
-// their own alone. The others cost what whole_module.go knows of whole devices. A module
-// of B runs on shared devices alone, where it uses u_h(L) = min over (b, d) of h of d/P,
-// P = min(b/T, max(g, L - d - w)), of one of kind h, w the shortest batch that it waits
-// for there; or it has one group on devices of its own and another on a shared
-// one (see beside). The shared devices D number no more than B: each has groups of two
-// modules at least, of two that each of them has at most. So with prices l for devices,
-// and any prices lambda >= 0 for the use of shared ones, plans with this B and D cost at
-// least
+// their own alone. The others cost what whole_module.go computes for whole devices. A
+// module of B runs on shared devices alone, where it uses u_h(L) = min over (b, d) of h of
+// d/P, P = min(b/T, max(g, L - d - w)), of one of kind h, w the shortest batch that it
+// waits for there; or it has one group on devices of its own and another on a shared one
+// (see beside). The shared devices D number no more than B: each has groups of two modules
+// at least, of two that each of them has at most. So with prices l for devices, and any
+// prices lambda >= 0 for the use of shared ones, plans with this B and D cost at least
 //
 //	sum over D of (l - lambda)  +  min over budgets of
 //	    sum over others of own(L)  +  sum over B of (devices of its own + lambda·use)(L)

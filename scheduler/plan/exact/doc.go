@@ -5,7 +5,7 @@
 //	proportional  split.Cheapest is the theorem for one module, and split.Search
 //	              finds the best budgets
 //	whole         the files whole*.go
-//	shared        shared_device.go says what a module runs on a device and how batches
+//	shared        shared_device.go has what a module runs on a device and how batches
 //	              share one, shared_packing.go fills devices, under given budgets and in
 //	              every way, shared_starts.go has budgets to try and what more load
 //	              would have, grouping.go chooses who shares a device and

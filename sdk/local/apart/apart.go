@@ -152,8 +152,8 @@ func (s *Server) Stop() error {
 // role is what a child is to be.
 const role = "a Temporal server"
 
-// Serve is a server until whoever started it wants its end or is gone, in a process that Start
-// started; there it does not return. Elsewhere it does nothing.
+// Serve is a server until its parent ends it or is gone, in a process that Start started;
+// there it does not return. Elsewhere it does nothing.
 func Serve() {
 	if subprocess.Requested() != role {
 		return

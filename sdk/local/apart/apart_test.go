@@ -21,7 +21,7 @@ import (
 	"github.com/harpagon/harpagon/sdk/local/embedded"
 )
 
-// deaf makes a child that was started to be a server a program that never heard of that.
+// deaf makes a child that was started as a server ignore that role.
 const deaf = "APART_TEST_DEAF"
 
 func TestMain(m *testing.M) {

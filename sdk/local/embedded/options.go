@@ -35,8 +35,8 @@ type Options struct {
 	WithoutUI    bool
 	LogFile      string // warnings and errors are appended to it; empty discards them
 
-	// SearchAttributes are registered when the file is created; with Postgres whoever
-	// runs workflows registers its own.
+	// SearchAttributes are registered when the file is created; with Postgres the program
+	// that runs workflows registers its own.
 	SearchAttributes map[string]enumspb.IndexedValueType
 
 	// Postgres keeps the state in a PostgreSQL database instead of a file, and makes the

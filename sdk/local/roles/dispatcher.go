@@ -228,7 +228,7 @@ type lease struct {
 
 	mu      sync.Mutex
 	server  *server.Server
-	claimed map[string]uint64 // epoch by service, that the fleet has not heard of
+	claimed map[string]uint64 // epoch by service, not sent to the fleet yet
 	wake    chan struct{}
 	warming bool          // it will be ready soon
 	warm    chan struct{} // is sent to when it is
@@ -294,7 +294,7 @@ func (l *lease) applyView(ctx context.Context, view activities.FleetView) error 
 	return l.held.OwnServices(ctx, in)
 }
 
-// unready hears that the fleet gives the dispatcher nothing until it reports that it is
+// unready is called when the fleet assigns the dispatcher nothing until it reports to be
 // ready.
 func (l *lease) unready() {
 	l.mu.Lock()

@@ -49,7 +49,7 @@ type Limits struct {
 	PipelineBytes int64 // of those to one pipeline; 0 bounds nothing
 	Connections   int   // of each port; 0 means what package listen keeps
 
-	Regions *oip.Regions // memory that callers on this machine may share; nil lets nobody
+	Regions *oip.Regions // memory that callers on this machine may share; nil for none
 }
 
 // GatewayOptions describes a gateway. Addresses are HOST:PORT, port 0 takes

@@ -75,7 +75,7 @@ func (r *Gateway) join(ctx, life context.Context, c client.Client, commands *con
 	return nil
 }
 
-// learn hears from the fleet which dispatchers there are.
+// learn takes the dispatchers from a view of the fleet.
 func (r *Gateway) learn(view activities.FleetView) {
 	if r.learns {
 		r.followers.use(activities.DispatchersInput{Version: view.Version, Dispatchers: view.Dispatchers()})
@@ -143,7 +143,7 @@ type followers struct {
 	joined  []string // addresses that are followed or dialled
 }
 
-// use hears which dispatchers the fleet has.
+// use takes the dispatchers of the fleet.
 func (f *followers) use(in activities.DispatchersInput) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *followers) add(address string) {
 	f.want(address)
 }
 
-// wait returns when nobody is followed any more, once life has ended.
+// wait returns when no dispatcher is followed any more, once life has ended.
 func (f *followers) wait() {
 	f.mu.Lock()
 	f.wanted = nil // the fleet may still send others

@@ -60,7 +60,7 @@ type Options struct {
 	GPUs      bool               // offer its NVIDIA GPUs, too
 	MPS       bool               // with NVIDIA's Multi-Process Service; see devices.StartMPS
 	Functions *steps.Registry    // processing steps; nil means the built-in ones
-	Plan      pipelines.Planning // goes before the plan blocks of what is declared
+	Plan      pipelines.Planning // overrides the plan blocks of what is declared
 	MaxShare  float64            // of a device's time to plan with; 0 means placement.DefaultMaxShare
 	Fixed     bool               // do not plan again when the load drifts
 	Record    string             // file for a recording of the gateway's decisions; see roles.GatewayOptions

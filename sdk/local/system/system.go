@@ -269,7 +269,7 @@ func (s *System) serve(ctx context.Context, o Options, doc pipelines.Document) e
 	return nil
 }
 
-// hearWithin is how long a service may take to hear that this host is there.
+// hearWithin is how long a service may take to notice that this host is there.
 const hearWithin = 10 * time.Second
 
 // await waits until a service serves the requested change, if there is one, through retries
