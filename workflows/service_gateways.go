@@ -157,6 +157,11 @@ func (s *service) gatewaysChanged(ctx workflow.Context, c FleetChange) {
 		workflow.SignalExternalWorkflow(ctx, s.under, "", SignalGateways, s.Gateways) // one that has ended need not get it
 	}
 	s.meet(c.New...)
+	if len(c.New) > 0 && prompt(ctx) { // the load of one that was killed is another's by now
+		for _, g := range c.New {
+			delete(s.Seen, g.Name)
+		}
+	}
 	for _, name := range workflow.DeterministicKeys(s.Seen) {
 		if !slices.ContainsFunc(s.Gateways, func(g activities.Member) bool { return g.Name == name }) {
 			delete(s.Seen, name)

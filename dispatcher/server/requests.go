@@ -17,7 +17,7 @@ type peerRequest struct {
 	refused bool
 	several bool     // it has items beside the first
 	first   peerItem // most have one, which needs no memory of its own
-	_       [24]byte
+	_       [32]byte
 }
 
 // peerItem is an item of a gateway elsewhere.
