@@ -13,7 +13,7 @@ func TestFaultsOfOverlays(t *testing.T) {
 		Inputs:  []Port{{Name: "frame", Datatype: "FP32", Shape: []int64{3, 96, 96}}, {Name: "file", Datatype: "BYTES", Shape: []int64{1}}, {Name: "boxes", Datatype: "FP32", Shape: []int64{8, 4}}, {Name: "x", Datatype: "FP32", Shape: []int64{8}}},
 		Outputs: []Output{{Name: "ids"}, {Name: "found"}},
 	}
-	none := Pipeline{Inputs: p.Inputs}
+	none, mixed := Pipeline{Inputs: p.Inputs}, Pipeline{Inputs: p.Inputs, Kinds: []Stream{{Kind: "fast", Rate: 5, Count: 8}}}
 	for name, c := range map[string]struct {
 		of   Overlay
 		in   *Pipeline
@@ -22,6 +22,7 @@ func TestFaultsOfOverlays(t *testing.T) {
 		"fine":                  {Overlay{Frame: "frame", Boxes: "boxes", Labels: []string{"ids"}, Corners: CornersXYWH, Unit: UnitFractions, Console: true}, &p, nil},
 		"a file, and an output": {Overlay{Frame: "file", Boxes: "found"}, &p, nil},
 		"a frame alone":         {Overlay{Frame: "frame"}, &p, nil},
+		"kinds of streams":      {Overlay{Frame: "frame"}, &mixed, nil},
 		"no streams":            {Overlay{Frame: "frame"}, &none, []string{"frame: Overlay without streams"}},
 		"no frame":              {Overlay{Frame: "fram"}, &p, []string{"frame: No such input"}},
 		"an output as frame":    {Overlay{Frame: "ids"}, &p, []string{"frame: No such input"}},
