@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -227,13 +228,29 @@ type Admission struct {
 
 // weightOf is the name and the weight of a tenant; nil is the one without a name.
 func weightOf(t *wire.Tenant) (name string, weight float64) {
-	switch {
-	case t == nil:
+	if t == nil {
 		return "", 1
-	case t.Weight == 0:
-		return t.Name, 1
 	}
-	return t.Name, t.Weight
+	if name = t.Name; t.Part != "" {
+		name += "\x00" + t.Part
+	}
+	return name, cmp.Or(t.Weight, 1)
+}
+
+// ofKind is the context of a frame of one of several kinds of streams. Where devices can't do all, kinds share them
+// as tenants do: by weight, in the proportions of the frames that are planned for.
+func (g *Gateway) ofKind(ctx context.Context, gr *deployed, kind string) context.Context {
+	i := slices.IndexFunc(gr.rules, func(r admission.StreamRules) bool { return r.Kind == kind })
+	if len(gr.rules) < 2 || i < 0 {
+		return ctx
+	}
+	var part wire.Tenant
+	if t := wire.TenantOf(ctx); t != nil {
+		part = *t
+	}
+	part.Part, part.Weight = kind, cmp.Or(part.Weight, 1)*cmp.Or(gr.rules[i].Weight, 1)*gr.rules[i].Total()
+	g.tenants.some.Store(true)
+	return wire.WithTenant(ctx, &part)
 }
 
 // Any reports whether a named token has come yet.

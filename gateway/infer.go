@@ -79,6 +79,7 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		}
 		return nil, err
 	}
+	ctx = g.ofKind(ctx, gr, in.kind)
 	if in.turn != nil {
 		defer func() { goOn(in.turn.end()) }()
 		ctx = withTurn(ctx, in.turn)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -114,6 +115,48 @@ func TestWeightsDivideWhatIsTakenIn(t *testing.T) {
 	t.Logf("weights 3 and 1: %.1f/s and %.1f/s", got[0], got[1])
 	require.InEpsilon(t, 3, got[0]/got[1], 0.1)
 	require.Greater(t, got[0]+got[1], 150.0)
+}
+
+// Kinds of streams share what devices can still do, here five in nine, in proportion to the frames that are planned
+// for and to their weights.
+func TestKindsOfStreamsShareByWeight(t *testing.T) {
+	const span = 20 * time.Second
+	for name, test := range map[string]struct{ rates, weights [2]float64 }{
+		"alike":           {[2]float64{10, 10}, [2]float64{0, 0}},
+		"by frames":       {[2]float64{15, 5}, [2]float64{0, 0}},
+		"one counts more": {[2]float64{10, 10}, [2]float64{4, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := single(400 * ms)
+			for k, of := range []string{"a", "b"} {
+				p.Kinds = append(p.Kinds, pipelines.Stream{Kind: of, Rate: test.rates[k], Count: 9, Jitter: 20 * ms, Weight: test.weights[k]})
+			}
+			p.Rate = p.StreamsTotal()
+			var good [2]atomic.Int64
+			filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 40 * ms}, func(g *Gateway, _ map[string]*worker) {
+				var group sync.WaitGroup
+				for k, kind := range p.Kinds {
+					for i := range kind.Count {
+						name, phase := fmt.Sprint(kind.Kind, i), time.Duration(i)*7*ms
+						for n := range int(kind.Rate * span.Seconds()) {
+							group.Go(func() {
+								time.Sleep(phase + time.Duration(float64(n)/kind.Rate*float64(time.Second)))
+								if _, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: name, Kind: kind.Kind}}); err == nil {
+									good[k].Add(1)
+								}
+							})
+						}
+					}
+				}
+				group.Wait()
+			})
+			a, b := float64(good[0].Load())/span.Seconds(), float64(good[1].Load())/span.Seconds()
+			t.Logf("%.1f/s and %.1f/s of 100/s", a, b)
+			want := max(test.weights[0], 1) * test.rates[0] / test.rates[1]
+			require.InEpsilon(t, want, a/b, 0.15)
+			require.Greater(t, a+b, 85.0)
+		})
+	}
 }
 
 // The bound on requests under way is shared in the same way.

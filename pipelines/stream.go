@@ -17,6 +17,7 @@ type Stream struct {
 	Jitter time.Duration `json:",omitempty"` // how far a frame may come after its pace; below 1/Rate
 	Stale  string        `json:",omitempty"` // which frame goes where not all can be in time, one of Stales; empty for the first
 	Phases string        `json:",omitempty"` // who decides when in a period a stream sends, one of StreamPhases; empty for the first
+	Weight float64       `json:",omitempty"` // of its frames beside those of other kinds, where devices fall short; 0 for 1
 
 	// Of streams that come and go at random, from which Count follows; see Sized.
 	Opening  float64       `json:",omitempty"` // streams that open per second, on average; 0 where Count is declared
@@ -70,6 +71,9 @@ const MaxStreams = 1_000_000
 
 // Bounds of Stream.Rate.
 const leastFrameRate, mostFrameRate = 1e-3, 1e6
+
+// mostWeight bounds Stream.Weight.
+const mostWeight = 1e6
 
 // StreamPath is where a stream block stands within its pipeline; see PlanPath.
 const StreamPath = ".{stream}"
@@ -256,6 +260,12 @@ func (s Stream) Faults() []Fault {
 	}
 	if s.Phases != "" && !slices.Contains(StreamPhases(), s.Phases) {
 		add("phases", "Unknown phases", `phases is "any" where streams send when they like, and "chosen" where whoever sends spreads them over the period.`+Suggest(s.Phases, StreamPhases()))
+	}
+	switch {
+	case s.Weight != 0 && s.Kind == "":
+		add("weight", "Weight without another kind", "weight divides what devices can do among streams of several kinds: give this one a name, stream \"cameras\" { ... }, or leave weight out.")
+	case !(s.Weight >= 0 && s.Weight <= mostWeight):
+		add("weight", "Invalid weight", "weight is a number above 0, and at most 1000000: how large a share of what devices can do the frames of this kind have beside those of others.")
 	}
 	return all
 }

@@ -117,6 +117,7 @@ type Kind struct {
 type Tenant struct {
 	Name   string
 	Weight float64 // of its share of a service beside others'; 0 means 1
+	Part   string  // what of the tenant's the share is for; empty for all
 	Rate   float64 // requests per second that it may send to a gateway; 0 means any
 }
 

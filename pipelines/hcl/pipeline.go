@@ -206,6 +206,8 @@ var streamBlock = block[pipelines.Stream]{
 			`which frame of a stream is dropped where not all can be in time: '"oldest"' (default), '"newest"', or '"alternate"', every second one`),
 		attr("phases", text, func(s *pipelines.Stream) *string { return &s.Phases },
 			`'"any"' (default) where streams send when they like, so that all may send at one instant; '"chosen"' where whoever sends spreads them evenly over the period, as 'harpagon feed' does, and less capacity may do. See [streams](../explanation/streams.md)`),
+		attr("weight", number, func(s *pipelines.Stream) *float64 { return &s.Weight },
+			`of one of several kinds: its share of what devices do when they can't do all, as a multiple of that of its frames planned for; 1 without it`),
 	},
 	finish: func(d *decoder, from *hcl.Block, attrs hcl.Attributes, s *pipelines.Stream) {
 		for _, name := range []string{"rate", "count", "length"} {

@@ -112,6 +112,7 @@ func TestWhatIsWrongWithKindsOfStreams(t *testing.T) {
 		"a rate, too":     {"  slo ", "  rate = 3\n  slo ", "6:10: error: Two rates"},
 		"nothing":         {"    rate  = 5\n    count = 32\n", "", "15:3: error: Invalid rate"},
 		"random":          {`"even"`, `"poisson"`, "7:14: error: Arrivals beside streams"},
+		"weight":          {"    count = 32\n", "    count = 32\n    weight = -2\n", "18:14: error: Invalid weight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, mixed, test.from)
@@ -156,6 +157,7 @@ func TestWhatIsWrongWithStreams(t *testing.T) {
 		"too many":         {"    count  = 40\n", "    opening = 5e5\n    length = \"20s\"\n", "11:15: error: Invalid rate"},
 		"several":          {"  input ", "  stream {\n    rate = 5\n    count = 1\n  }\n\n  input ", `; of several each has a name: stream "cameras" { ... }.`},
 		"one with a name":  {"  input ", "  stream \"slow\" {\n    rate = 5\n    count = 1\n  }\n\n  input ", "9:10: error: Missing name for stream"},
+		"weight of one":    {"    count  = 40\n", "    count = 40\n    weight = 2\n", "12:14: error: Weight without another kind"},
 		"neither":          {"  stream {\n    rate   = 10\n    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n  }\n", "", `Missing required argument: The argument "rate" is required`},
 		"nothing declared": {"    rate   = 10\n    count  = 40\n    jitter = \"20ms\"\n    stale  = \"newest\"\n", "", "9:3: error: Invalid rate"},
 	} {
