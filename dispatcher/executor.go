@@ -28,7 +28,8 @@ type Executor struct {
 
 	station *station // that it serves or has served last; under Dispatcher.mu
 
-	host string
+	host  string
+	since dispatch.Time // when it was attached
 
 	mu      sync.Mutex
 	gone    bool // its stream has ended
@@ -58,7 +59,7 @@ func (d *Dispatcher) Register(i Introduction, fits bool) *Executor {
 func (d *Dispatcher) register(i Introduction) *Executor {
 	e := &Executor{
 		dispatcher: d, Name: i.Name, Service: i.Service, Hardware: i.Hardware, Holder: i.Holder,
-		host: i.Host, concurrency: max(i.Concurrency, 1),
+		host: i.Host, since: d.Now(), concurrency: max(i.Concurrency, 1),
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +154,7 @@ func (d *Dispatcher) Prestart(e *Executor, id uint64, took dispatch.Time) {
 }
 
 // together is the time within which the executors of a dead host are lost: that is one loss to
-// items that have moved from one to the next.
+// items that have moved from one to the next, unless that was attached after the first was lost.
 const together = time.Second
 
 // Lost removes an executor that is gone. What it still held is queued again or given up; before
@@ -165,7 +166,7 @@ func (d *Dispatcher) Lost(e *Executor, tell func(*Batch)) {
 		now := d.Now()
 		b.accountEnd(-1, now, 0)
 		for _, it := range b.Items {
-			together := e.host != "" && it.lost != nil && it.lost.host == e.host && now-it.lost.at < together
+			together := e.host != "" && it.lost != nil && it.lost.host == e.host && now-it.lost.at < together && e.since <= it.lost.at
 			it.lost = &loss{now, e.host}
 			d.again(it, together)
 		}
