@@ -32,13 +32,17 @@ func (g *Gateway) validate(gr *deployed, t *wire.Tenant, q *wire.InferRequest, n
 	if err := g.tenants.Allow(t, time.Now()); err != nil {
 		return nil, err
 	}
+	return inputs, g.lacks(gr, now-g.options.Grace)
+}
+
+// lacks is the error of a module that has had no executor here since before that time; nil for none.
+func (g *Gateway) lacks(gr *deployed, before dispatch.Time) *wire.Error {
 	for _, n := range gr.Nodes {
-		since, down := g.queue.Unavailable(gr.Generation, n.Index())
-		if down && now-since > g.options.Grace {
-			return nil, wire.Errorf(wire.CodeUnavailable, n.Name, "no executor is attached; look at the pipeline's status for why")
+		if since, down := g.queue.Unavailable(gr.Generation, n.Index()); down && since < before {
+			return wire.Errorf(wire.CodeUnavailable, n.Name, "no executor is attached; look at the pipeline's status for why")
 		}
 	}
-	return inputs, nil
+	return nil
 }
 
 func (gr *deployed) arrange(q *wire.InferRequest) ([]wire.Tensor, *wire.Error) {

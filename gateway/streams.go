@@ -87,6 +87,9 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		return e, err
 	}
 	e.kind = f.rules.Kind
+	if err = g.lacks(f.gr, g.now()+1); err != nil && !s.known(e.stream) {
+		return e, err // it keeps the place that it may have at another gateway
+	}
 	place, next, err := g.place(ctx, p, f, e.stream)
 	if err != nil {
 		return e, err
@@ -325,6 +328,13 @@ func (s *streams) placeOf(name string) *streamPlace {
 		place.waiting++
 	}
 	return place
+}
+
+// known reports whether a stream has a place or has been asked for.
+func (s *streams) known(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.places[name] != nil
 }
 
 // leavePlace reports whether there is an answer by now. Else a frame gives up, and with the last of

@@ -77,6 +77,19 @@ func TestAStreamMovesToAnotherGateway(t *testing.T) {
 	assert.Equal(t, 1, f.shares(1).Open)
 }
 
+// A gateway that has no executors takes no stream from another, which may have them back sooner than the stream could
+// move again.
+func TestAStreamStaysWhereNoExecutorsAre(t *testing.T) {
+	f := cameras(t, 2)
+	f.decide().Own("", 1)
+	require.NoError(t, f.frame(0, "a", false))
+	f.cancel()
+	require.Eventually(t, func() bool { return f.gateways[1].lacks(f.gateways[1].pipeline("p").current.Load(), f.gateways[1].now()) != nil }, 20*time.Second, time.Millisecond)
+	require.ErrorContains(t, f.frame(1, "a", false), "no executor is attached")
+	assert.Equal(t, 1, f.shares(0).Open)
+	assert.Zero(t, f.shares(1).Open)
+}
+
 // A new dispatcher knows which streams have places before it gives any to others.
 func TestPlacesSurviveTheirDispatcher(t *testing.T) {
 	f := cameras(t, 2)
