@@ -116,6 +116,10 @@ func (r *Request) Begin() {
 	var ready [few]flow.Item
 	var items [few]*Item
 	r.mu.Lock()
+	if r.Over() { // it has made room for another
+		r.mu.Unlock()
+		return
+	}
 	launched, err := r.launch(r.flow.Begin(r.Graph.Generation.Graph, ready[:0]), nil, items[:0])
 	over := r.settle(nil, err)
 	r.mu.Unlock()
