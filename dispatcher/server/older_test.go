@@ -130,6 +130,7 @@ func TestOwnersBeforeLearnThatARequestIsOver(t *testing.T) {
 		require.Equal(t, again[0].Request, again[1].Request)
 		finish(d, it)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, first.of(queue.Leave), 1)
 		require.Len(t, second.of(queue.Leave), 1)
 		_, _ = first.far.Close(), second.far.Close()
