@@ -69,19 +69,9 @@ func StartDispatcher(ctx context.Context, o DispatcherOptions) (*Dispatcher, err
 	if err := checkRecord(o.Record); err != nil {
 		return nil, err
 	}
-	gateways, err := listen.Frames(o.Addr, o.Credentials, o.Connections, queue.Refusal(listen.Beyond))
+	gateways, executors, err := twoPorts(o)
 	if err != nil {
 		return nil, err
-	}
-	next, err := executorsPort(gateways.Addr().String())
-	if err != nil {
-		_ = gateways.Close()
-		return nil, err
-	}
-	executors, err := listen.Frames(next, o.Credentials, o.Connections, attach.Refusal(listen.Beyond))
-	if err != nil {
-		_ = gateways.Close()
-		return nil, fmt.Errorf("roles: dispatcher: executors come to the port after that of gateways: %w", err)
 	}
 	address := gateways.Addr().String()
 	if gateways, err = listen.TLS(stream.Listener(gateways), o.Credentials.Identity); err != nil {
@@ -150,6 +140,28 @@ func (d *Dispatcher) serve(life context.Context, c net.Conn, tell func(string)) 
 func (d *Dispatcher) Stop() {
 	d.quit()
 	d.servers.Wait()
+}
+
+// twoPorts listens at the address for gateways and at the port after it. Where any port does, it takes others when
+// that is in use.
+func twoPorts(o DispatcherOptions) (gateways, executors net.Listener, err error) {
+	_, port, _ := net.SplitHostPort(o.Addr)
+	for tries := 1; ; tries++ {
+		if gateways, err = listen.Frames(o.Addr, o.Credentials, o.Connections, queue.Refusal(listen.Beyond)); err != nil {
+			return nil, nil, err
+		}
+		next, err := executorsPort(gateways.Addr().String())
+		if err == nil {
+			if executors, err = listen.Frames(next, o.Credentials, o.Connections, attach.Refusal(listen.Beyond)); err == nil {
+				return gateways, executors, nil
+			}
+			err = fmt.Errorf("roles: dispatcher: executors come to the port after that of gateways: %w", err)
+		}
+		_ = gateways.Close()
+		if port != "0" || tries == 10 {
+			return nil, nil, err
+		}
+	}
 }
 
 // executorsPort is the address at which executors reach a dispatcher.
