@@ -244,15 +244,15 @@ func weightOf(t *wire.Tenant) (name string, weight float64) {
 // ofKind is the context of a frame of one of several kinds of streams. Where devices can't do all, kinds share them
 // as tenants do: by weight, in the proportions of the frames that are planned for.
 func (g *Gateway) ofKind(ctx context.Context, gr *deployed, kind string) context.Context {
-	i := slices.IndexFunc(gr.rules, func(r admission.StreamRules) bool { return r.Kind == kind })
-	if len(gr.rules) < 2 || i < 0 {
+	rules := gr.kind(kind)
+	if len(gr.rules) < 2 || rules == nil {
 		return ctx
 	}
 	var part wire.Tenant
 	if t := wire.TenantOf(ctx); t != nil {
 		part = *t
 	}
-	part.Part, part.Weight = kind, cmp.Or(part.Weight, 1)*cmp.Or(gr.rules[i].Weight, 1)*gr.rules[i].Total()
+	part.Part, part.Weight = kind, cmp.Or(part.Weight, 1)*cmp.Or(rules.Weight, 1)*rules.Total()
 	g.tenants.some.Store(true)
 	return wire.WithTenant(ctx, &part)
 }

@@ -87,8 +87,10 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		return e, err
 	}
 	e.kind = f.rules.Kind
-	if err = g.lacks(f.gr, g.now()+1); err != nil && !s.known(e.stream) {
-		return e, err // it keeps the place that it may have at another gateway
+	if !s.hasPlace(e.stream) {
+		if err = g.lacks(f.gr, g.now()+1); err != nil {
+			return e, err // it keeps the place that it may have at another gateway
+		}
 	}
 	place, next, err := g.place(ctx, p, f, e.stream)
 	if err != nil {
@@ -183,7 +185,7 @@ func (s *streams) kind(kind string) *admission.Streams {
 	return of
 }
 
-// rules are those of the kind that a frame says its stream is of, or that it opened as.
+// rules are those of the kind that a frame names for its stream, or that the stream was opened with.
 func (s *streams) rules(f *frameOf, name string) (*admission.StreamRules, *wire.Error) {
 	kind := f.Kind
 	if kind == "" && len(f.gr.rules) > 1 {
@@ -222,7 +224,7 @@ func (gr *deployed) kind(kind string) *admission.StreamRules {
 	return nil
 }
 
-// describeKinds says how many frames a second streams send.
+// describeKinds fills in how many frames a second streams of each kind send.
 func describeKinds(m *wire.Metadata, rules []admission.StreamRules) {
 	if len(rules) == 1 {
 		m.FrameRate, m.Jitter, m.Spread = rules[0].Rate, rules[0].Jitter, rules[0].Chosen()
@@ -330,8 +332,8 @@ func (s *streams) placeOf(name string) *streamPlace {
 	return place
 }
 
-// known reports whether a stream has a place or has been asked for.
-func (s *streams) known(name string) bool {
+// hasPlace reports whether a stream has a place, or one was requested.
+func (s *streams) hasPlace(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.places[name] != nil

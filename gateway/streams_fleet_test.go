@@ -84,7 +84,9 @@ func TestAStreamStaysWhereNoExecutorsAre(t *testing.T) {
 	f.decide().Own("", 1)
 	require.NoError(t, f.frame(0, "a", false))
 	f.cancel()
-	require.Eventually(t, func() bool { return f.gateways[1].lacks(f.gateways[1].pipeline("p").current.Load(), f.gateways[1].now()) != nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return f.gateways[1].lacks(f.gateways[1].pipeline("p").current.Load(), f.gateways[1].now()) != nil
+	}, 20*time.Second, time.Millisecond)
 	require.ErrorContains(t, f.frame(1, "a", false), "no executor is attached")
 	assert.Equal(t, 1, f.shares(0).Open)
 	assert.Zero(t, f.shares(1).Open)

@@ -51,10 +51,10 @@ func (c *Client) Stream(ctx context.Context, pipeline, name string, options ...S
 	return s
 }
 
-// StreamOption says more of a Stream.
+// StreamOption configures a Stream.
 type StreamOption func(*Stream)
 
-// OfKind says of which kind a stream is, at a pipeline that has several. Where it doesn't, or there is no
+// OfKind sets the kind of a stream, at a pipeline that has several. Without it, or where there is no
 // such kind, frames fail with an error that names those that there are.
 func OfKind(kind string) StreamOption { return func(s *Stream) { s.frame.Kind = kind } }
 
