@@ -134,6 +134,9 @@ func (g *Gateway) RejectEarly(ctx context.Context, name string, came time.Time) 
 	defer p.accepted.Add(-1)
 	arrival := g.arrival(came)
 	now := g.now()
+	if gr.hasStreams() { // which frame of which stream it is, its body states
+		return nil
+	}
 	if gr.SLO == 0 || g.queue.Peek(gr.Generation, now, arrival+gr.SLO) || p.shares.Owed(wire.TenantOf(ctx)) {
 		return nil
 	}
@@ -303,7 +306,7 @@ func (s *Service) Admit(t *wire.Tenant, underWay int64, a *Admission) (paid bool
 	if !a.Soon { // too little time is not a lack of room
 		s.of.mu.Lock()
 		defer s.of.mu.Unlock()
-		s.lost(t, a.Now)
+		s.lost(t, a.Now, s.underWay.Load()-1)
 	}
 	return paid, err
 }
@@ -316,7 +319,7 @@ func (s *Service) room(t *wire.Tenant, a *Admission) (left float64, most int64) 
 	name, weight := weightOf(t)
 	left, full := s.shares.Room(a.Now, name, weight)
 	if left > 0 {
-		return left, int64(min(float64(a.Most), full) * (1 - left))
+		return left, max(1, int64(min(float64(a.Most), full)*(1-left)))
 	}
 	return 0, a.Most
 }
@@ -332,10 +335,10 @@ func (s *Service) displace(t *wire.Tenant, a *Admission) bool {
 	return e != nil
 }
 
-// lost notes that a tenant has lost a request. The lock is held.
-func (s *Service) lost(t *wire.Tenant, now dispatch.Time) {
+// lost notes that a tenant has lost a request, beside so many that were taken in. The lock is held.
+func (s *Service) lost(t *wire.Tenant, now dispatch.Time, underWay int64) {
 	name, weight := weightOf(t)
-	s.shares.Refused(now, name, weight, s.underWay.Load())
+	s.shares.Refused(now, name, weight, underWay)
 }
 
 // Owed reports whether another request would make room for one of the tenant.
@@ -367,10 +370,10 @@ func (s *Service) Leave(t *wire.Tenant, e *admission.Entry, lost bool, now dispa
 	}
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	e.Leave()
 	if lost {
-		s.lost(t, now)
+		s.lost(t, now, s.underWay.Load())
 	}
+	e.End()
 }
 
 // Begun notes that a request runs: it makes no room for others any more.

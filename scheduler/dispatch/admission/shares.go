@@ -10,13 +10,15 @@ import (
 const burst = 32
 
 // How much room is kept for callers below their shares: so much more each time that one
-// of them is turned away or given up, up to a most, and half of it after a while without.
-// How many requests under way are all room is learned from these, too.
+// of them is turned away or given up, up to a most, and half of it after a while without, until
+// so little is left that nothing is kept. How many requests under way are all room is learned from
+// these, too.
 const (
-	fullStep = 1.0 / 8
-	roomStep = 1.0 / 16
-	roomMost = 0.5
-	roomHalf = 5 * time.Second
+	fullStep  = 1.0 / 8
+	roomStep  = 1.0 / 16
+	roomMost  = 0.5
+	roomLeast = roomStep / 4
+	roomHalf  = 5 * time.Second
 )
 
 // Shares divides what a service takes in among its callers, by their weights. While
@@ -49,6 +51,7 @@ type caller struct {
 	weight  float64
 	account float64
 	count   int   // of those that wait
+	under   int64 // requests under way, those that wait among them
 	waiting Entry // ring of the requests that have not begun, oldest first
 }
 
@@ -83,6 +86,7 @@ func (s *Shares) Enter(name string, weight float64, e *Entry, paid bool) {
 		c.account += 1 / c.weight
 	}
 	c.count++
+	c.under++
 	e.of, e.prev, e.next = c, c.waiting.prev, &c.waiting
 	e.prev.next, e.next.prev = e, e
 }
@@ -96,6 +100,15 @@ func (e *Entry) Leave() {
 	e.unlink()
 	s := e.of.shares
 	s.begun = max(s.begun, e.of.account-float64(e.of.count)/e.of.weight)
+}
+
+// End notes that a request has ended. To end twice, or without having entered, changes nothing.
+func (e *Entry) End() {
+	e.Leave()
+	if e.of != nil {
+		e.of.under--
+		e.of = nil
+	}
 }
 
 func (e *Entry) unlink() {
@@ -138,13 +151,18 @@ func (s *Shares) Room(now Time, name string, weight float64) (left, full float64
 }
 
 func (s *Shares) kept(now Time) float64 {
-	return s.room * math.Exp2(-float64(now-s.at)/float64(roomHalf))
+	kept := s.room * math.Exp2(-float64(now-s.at)/float64(roomHalf))
+	if kept < roomLeast {
+		s.room, s.full = 0, 0
+		return 0
+	}
+	return kept
 }
 
 // Refused notes that a caller's request was turned away, or given up later, while so many
-// were under way.
+// were under way. Where all of these are the caller's own, it was not for lack of room that others had.
 func (s *Shares) Refused(now Time, name string, weight float64, underWay int64) {
-	if !s.Below(name, weight) {
+	if !s.Below(name, weight) || underWay <= s.of(name, weight).under {
 		return
 	}
 	s.room, s.at = min(roomMost, s.kept(now)+roomStep), now

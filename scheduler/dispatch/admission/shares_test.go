@@ -159,6 +159,36 @@ func TestRoomIsKeptForThoseBelowTheirShares(t *testing.T) {
 	assert.InDelta(t, 0.5, room(time.Hour, "flood"), 1e-9)
 }
 
+// What a caller loses while nobody else has anything under way, as with an engine that is killed, keeps no room; and
+// what is kept is given up in the end, with what was learned.
+func TestRoomIsKeptFromNobodyForAFault(t *testing.T) {
+	var s Shares
+	for range 100 {
+		var e Entry
+		s.Enter("busy", 1, &e, false)
+		e.End()
+		e.End()
+	}
+	var one, other Entry
+	s.Enter("quiet", 1, &one, false)
+	s.Refused(0, "quiet", 1, 1)
+	left, _ := s.Room(0, "busy", 1)
+	assert.Zero(t, left)
+	s.Enter("busy", 1, &other, false)
+	s.Refused(0, "quiet", 1, 2)
+	left, full := s.Room(0, "busy", 1)
+	assert.InDelta(t, 1.0/16, left, 1e-9)
+	assert.InDelta(t, 2, full, 1e-9)
+	left, full = s.Room(10500*ms, "busy", 1)
+	assert.Zero(t, left)
+	assert.Zero(t, full)
+	one.End()
+	other.End()
+	s.Refused(11*time.Second, "quiet", 1, 90)
+	_, full = s.Room(11*time.Second, "busy", 1)
+	assert.InDelta(t, 90, full, 1e-9)
+}
+
 func TestLeavingTwiceChangesNothing(t *testing.T) {
 	var s Shares
 	var a, b Entry
