@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/harpagon/harpagon/internal/osutil"
 	"github.com/harpagon/harpagon/scheduler/placement"
 )
 
@@ -42,6 +44,9 @@ func (f *Fleet) Reserve(ctx context.Context, r Reservation) (FleetView, error) {
 func (f *Fleet) Want(ctx context.Context, r WantRequest) (FleetView, error) {
 	return f.update(ctx, FleetWant, r)
 }
+
+// Pause returns after that long, which Temporal's own timers do not where it is less than a second.
+func (f *Fleet) Pause(ctx context.Context, d time.Duration) error { return osutil.SleepTimer(ctx, d) }
 
 // update starts the fleet workflow when it does not run yet.
 func (f *Fleet) update(ctx context.Context, name string, arg any) (view FleetView, err error) {

@@ -28,20 +28,27 @@ func TestADoubtedHost(t *testing.T) {
 		told   []string // who is doubted, a second apart
 		silent bool     // it does not answer
 		joins  bool     // before it would have had to answer
+		takes  time.Duration
+		old    bool // a control that cannot wait for less than a second
 		asked  int
 		ends   int
 	}{
-		"does not answer":     {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, silent: true, asked: 1, ends: 1},
-		"answers":             {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, asked: 1},
-		"by several":          {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one", "one", "one"}, asked: 1},
-		"has joined again":    {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, silent: true, joins: true, asked: 1},
-		"nothing replaces it": {hosts: []activities.HostInfo{fleetHost("one", 1)}, told: []string{"one"}, silent: true},
-		"nothing runs there":  {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"two"}, silent: true, asked: 1, ends: 1},
-		"not in the fleet":    {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"three"}, silent: true},
-		"again, later":        {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: slices.Repeat([]string{"one"}, 12), asked: 2},
+		"does not answer":      {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, silent: true, asked: 1, ends: 1},
+		"answers":              {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, asked: 1},
+		"answers soon enough":  {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, takes: 400 * time.Millisecond, asked: 1},
+		"answers too late":     {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, takes: 600 * time.Millisecond, asked: 1, ends: 1},
+		"answers an old one":   {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, takes: 600 * time.Millisecond, old: true, asked: 1},
+		"silent to an old one": {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, silent: true, old: true, asked: 1, ends: 1},
+		"by several":           {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one", "one", "one"}, asked: 1},
+		"has joined again":     {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"one"}, silent: true, joins: true, asked: 1},
+		"nothing replaces it":  {hosts: []activities.HostInfo{fleetHost("one", 1)}, told: []string{"one"}, silent: true},
+		"nothing runs there":   {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"two"}, silent: true, asked: 1, ends: 1},
+		"not in the fleet":     {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: []string{"three"}, silent: true},
+		"again, later":         {hosts: []activities.HostInfo{fleetHost("one", 1), fleetHost("two", 1)}, told: slices.Repeat([]string{"one"}, 12), asked: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFleetRig()
+			r.takes, r.noPause = c.takes, c.old
 			asked := 0
 			r.answer = func() error {
 				asked++

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -40,8 +41,10 @@ type fleetRig struct {
 	told    []string
 	started int
 	updates int
-	silent  []string     // hosts that were signalled as lost, and why
-	answer  func() error // of a host that is checked; nil where none is
+	silent  []string      // hosts that were signalled as lost, and why
+	answer  func() error  // of a host that is checked; nil where none is
+	takes   time.Duration // it to answer
+	noPause bool          // its control is of an earlier version
 }
 
 func newFleetRig() *fleetRig {
@@ -59,7 +62,21 @@ func newFleetRig() *fleetRig {
 	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ MemberInput) error {
 		return workflow.Await(ctx, func() bool { return false })
 	}, workflow.RegisterOptions{Name: TypeMember})
-	r.RegisterActivityWithOptions(func(context.Context) error { return r.answer() }, activity.RegisterOptions{Name: "Answer"})
+	r.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "Answer"})
+	r.RegisterActivityWithOptions(func(context.Context, time.Duration) error { return nil }, activity.RegisterOptions{Name: "Pause"})
+	r.OnActivity("Answer", mock.Anything).Return(func(context.Context) error { return r.answer() }).
+		AfterFn(func() time.Duration { return r.takes }).Maybe()
+	r.OnActivity("Pause", mock.Anything, answerWithin).Return(func(context.Context, time.Duration) error {
+		if r.noPause {
+			return errors.New("no activity of that name")
+		}
+		return nil
+	}).AfterFn(func() time.Duration {
+		if r.noPause {
+			return 0
+		}
+		return answerWithin
+	}).Maybe()
 	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
 		Return(func(_, id, _, name string, arg any) error {
 			r.told = append(r.told, fmt.Sprint(id, " ", name, " ", arg))
