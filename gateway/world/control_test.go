@@ -15,6 +15,7 @@ import (
 	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/placement"
 	"github.com/harpagon/harpagon/scheduler/plan"
+	"github.com/harpagon/harpagon/wire"
 )
 
 // spec is one version of a service's declaration.
@@ -35,6 +36,7 @@ type service struct {
 	rate  float64
 	rng   *rand.Rand
 	films bool // its requests are frames of streams, and its last module keeps state
+	kinds bool // its streams are of two kinds
 
 	turn       chan struct{} // has a token for who changes what follows; a mutex would stop virtual time
 	life       int
@@ -159,7 +161,9 @@ func (s *service) pipeline(of spec) pipelines.Pipeline {
 	}
 	if s.films {
 		last := moduleName(len(s.above) - 1)
-		p.Stream, p.Rate = filmed, filmed.Total()
+		if p.Stream, p.Rate = filmed, filmed.Total(); s.kinds {
+			p.Stream, p.Kinds = pipelines.Stream{}, filmedOfKinds
+		}
 		p.Modules[len(s.above)-1].State = true
 		p.Outputs = append(p.Outputs, pipelines.Output{Name: "h", From: pipelines.Ref{Module: last, Port: "h"}})
 	}
@@ -168,6 +172,30 @@ func (s *service) pipeline(of spec) pipelines.Pipeline {
 
 // filmed are streams whose frames come as they like, nearly.
 var filmed = pipelines.Stream{Rate: 500, Count: 64, Jitter: 1900 * time.Microsecond}
+
+// filmedOfKinds are as many of two kinds, with as many frames.
+var filmedOfKinds = []pipelines.Stream{
+	{Kind: "near", Rate: 600, Count: 32, Jitter: 1600 * time.Microsecond},
+	{Kind: "far", Rate: 400, Count: 32, Jitter: 2400 * time.Microsecond},
+}
+
+// frame draws one of a camera at a gateway; cameras of other gateways have other names. Of three, the last gives
+// its kind as it likes.
+func (s *service) frame(r *rand.Rand, gateway string) wire.Frame {
+	camera := r.IntN(3)
+	f := wire.Frame{Stream: fmt.Sprint(gateway, "/camera", camera), First: r.IntN(40) == 0, Last: r.IntN(40) == 0}
+	switch {
+	case !s.kinds:
+	case camera < anyKind:
+		f.Kind = filmedOfKinds[camera].Kind
+	default:
+		f.Kind = filmedOfKinds[r.IntN(40)/39].Kind
+	}
+	return f
+}
+
+// anyKind is the camera that does not keep to one kind.
+const anyKind = 2
 
 func moduleName(i int) string { return fmt.Sprint("m", i) }
 

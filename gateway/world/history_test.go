@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -276,9 +277,15 @@ func (h *history) refused(r *request, err *wire.Error, harmed map[wire.Code]bool
 			wrong("%v, but nothing was deleted", err)
 		}
 	default:
-		if !harmed[err.Code] {
-			wrong("%v, but no engine has returned that", err)
+		if harmed[err.Code] {
+			return
 		}
+		if err.Code != wire.CodeInvalid || !r.service.kinds || !strings.HasSuffix(r.Stream, fmt.Sprint(anyKind)) {
+			wrong("%v, but no engine has returned that, and its kind is that of all frames of its stream", err)
+		}
+		h.mu.Lock()
+		r.otherKind = true
+		h.mu.Unlock()
 	}
 }
 

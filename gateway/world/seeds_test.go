@@ -143,6 +143,7 @@ func draw(seed uint64, disk func() string) *world {
 	}
 	for _, s := range w.services {
 		s.films = more.IntN(3) == 0
+		s.kinds = random(seed, "kinds of "+s.name).IntN(2) == 0
 	}
 	return w
 }

@@ -49,6 +49,8 @@ type film struct {
 	version  int   // of the network that answered it
 	versions []int // of all that were given it, in vain or not
 	answered int   // generation
+
+	otherKind bool // it was refused, since its stream was open as one of another kind
 }
 
 // given notes the frames of a batch, and with which state each came: of a stream there is one at the most, and
@@ -100,7 +102,7 @@ func (h *history) chains(requests map[int]*request) {
 		if r.service.films && r.Stream == "" && r.before != 0 {
 			h.violate("frame %d of no stream has the state that frame %d left", r.id, r.before)
 		}
-		if r.Stream != "" {
+		if r.Stream != "" && !r.otherKind {
 			of := stream{r.service, r.gateway, r.life, r.Stream}
 			all[of] = append(all[of], r)
 		}

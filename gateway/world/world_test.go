@@ -374,8 +374,11 @@ func (w *world) ask(r *rand.Rand, s *service, leaves time.Duration, hurried time
 			cancel()
 		}).Stop()
 	}
-	if s.films && !probe {
-		q.Frame = wire.Frame{Stream: fmt.Sprint(g.name, "/camera", r.IntN(3)), First: r.IntN(40) == 0, Last: r.IntN(40) == 0} // of another name at each
+	switch {
+	case s.films && !probe:
+		q.Frame = s.frame(r, g.name)
+	case s.films && s.kinds:
+		q.Frame.Kind = filmedOfKinds[0].Kind
 	}
 	w.history.mu.Lock()
 	w.history.requests[q.id] = q
