@@ -161,6 +161,38 @@ func TestAClusterServes(t *testing.T) {
 	}
 }
 
+// Streams of a pipeline keep their places when another part of its cluster serves it: no more than are planned for
+// are open before and after.
+func TestStreamsMoveWithTheirPart(t *testing.T) {
+	a, b := adders("a", 1), adders("b", 1)
+	a.Stream = pipelines.Stream{Rate: 1, Count: 2, Jitter: 900 * time.Millisecond}
+	a.Rate = a.Stream.Total()
+	d := clustered(t, 1, "adaptive", nil, []pipelines.Pipeline{a, b})
+	f := fleetOf(t, 1, d)
+	first, second := f.decide(), f.decide()
+	first.Own("vision-1", 1)
+	second.Own("vision-2", 2)
+	g := f.gateways[0]
+	send := func(stream string) error {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "a", Inputs: vector(1, 2), Frame: wire.Frame{Stream: stream}})
+		return err
+	}
+	require.NoError(t, send("one"))
+	require.NoError(t, send("two"))
+	require.ErrorIs(t, send("three"), wire.ErrOverloaded)
+	moved := clustered(t, 2, "adaptive", d.Slots, []pipelines.Pipeline{b}, []pipelines.Pipeline{a})
+	f.install(moved, placement.Reconcile(moved.Slots, d.Slots).Start)
+	for _, stream := range []string{"three", "four"} {
+		err := send(stream)
+		require.ErrorIs(t, err, wire.ErrOverloaded)
+		require.ErrorContains(t, err, "as many streams are open as are planned for, 2")
+	}
+	require.NoError(t, send("one"))
+	require.NoError(t, send("two"))
+	shares, _ := g.Streams("a")
+	assert.Equal(t, 2, shares.Open)
+}
+
 // What is served by itself, or in another cluster, is not served in a second place.
 func TestAPipelineIsInOneCluster(t *testing.T) {
 	a, b := adders("a", 1), adders("b", 1)

@@ -68,13 +68,13 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		return nil, err
 	}
 	deadline := g.deadline(ctx, gr.SLO, arrival)
-	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, owner: owner, brought: brought, came: arrival, deadline: deadline})
+	in, err := g.enter(ctx, p, &frameOf{Frame: q.Frame, gr: gr, owner: owner, brought: brought, came: arrival, deadline: deadline, inLine: q.InLine})
 	switch {
 	case in.tooFast || in.known: // a mistake of its caller, and no load to plan for
 		g.refuseAs(ctx, p, gr, nil, q, arrival, err, Invalid)
 		return nil, err
 	case err != nil:
-		if g.refuse(ctx, p, gr, nil, q, arrival, err); err.Code != wire.CodeCanceled {
+		if g.refuse(ctx, p, gr, nil, q, arrival, err); err.Code != wire.CodeCanceled && err.Code != wire.CodeInvalid {
 			p.streams.count(&in, false)
 		}
 		return nil, err

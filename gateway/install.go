@@ -115,6 +115,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	all[p.name] = p
 	g.pipelines.Store(&all)
 	g.installed(p, gr, before, moved)
+	p.streamsChange(g)
 	return nil
 }
 
@@ -463,6 +464,7 @@ func (g *Gateway) installPart(cluster string, part partOf, all map[string]*pipel
 		before := p.current.Load()
 		p.current.Store(gr)
 		g.retire(p, before)
+		p.streamsChange(g)
 	}
 	return moved
 }

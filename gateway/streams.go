@@ -30,6 +30,7 @@ type streams struct {
 	sessions map[string]*session           // of open streams with state
 	places   map[string]*streamPlace       // that streams have, or that were asked for
 	expiry   *time.Timer                   // looks for streams that are over; nil while none is open
+	looks    dispatch.Time                 // when it does
 	unnamed  atomic.Int64
 }
 
@@ -73,6 +74,7 @@ type frameOf struct {
 	brought  map[string]moduleState // from another gateway; nil for nothing
 	came     dispatch.Time
 	deadline dispatch.Time
+	inLine   func() // called when those of its stream that come later are behind it; nil for nothing
 }
 
 // enter waits until a frame may go in. A request that names no stream is a stream of one frame.
@@ -97,7 +99,7 @@ func (g *Gateway) enter(ctx context.Context, p *pipeline, f *frameOf) (e entry, 
 		return e, err
 	}
 	s.mu.Lock()
-	if place.told.Open && s.places[e.stream] != place { // its stream has ended meanwhile, and it begins another
+	for place.told.Open && s.places[e.stream] != place { // its stream has ended meanwhile, and it begins another
 		s.mu.Unlock()
 		old := next
 		place, next, err = g.place(ctx, p, f, e.stream)
@@ -242,13 +244,19 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 	s := &p.streams
 	place := s.placeOf(name)
 	if place == nil {
-		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: cmp.Or(f.gr.Deployment.Within, f.gr.Deployment.Name()), Pipeline: p.name, Kind: f.rules.Kind, Name: name})
+		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: f.gr.service(), Pipeline: p.name, Kind: f.rules.Kind, Name: name})
 	}
 	if is := place.at.Kind; is != f.rules.Kind {
 		g.leavePlace(p, place)
-		return nil, nil, wire.Errorf(wire.CodeInvalid, "", "its stream is open as one of kind %q, not %q; end it first, or give each a name of its own", is, f.rules.Kind)
+		if f.gr.kind(is) == nil {
+			return nil, nil, wire.Errorf(wire.CodeUnavailable, "", "its pipeline has no streams of kind %q any more, of which its stream was; try again", is)
+		}
+		return nil, nil, wire.Errorf(wire.CodeInvalid, "", "its stream is open as one of kind %q, not %q; end it and wait for one of its periods, or give each a name of its own", is, f.rules.Kind)
 	}
 	before, mine := s.line(place)
+	if f.inLine != nil {
+		f.inLine()
+	}
 	next = func() { close(mine) }
 	if isClosed(place.settled) && isClosed(before) {
 		return place, next, nil
@@ -301,6 +309,9 @@ func isClosed(c chan struct{}) bool {
 		return false
 	}
 }
+
+// service is the service whose plan has places for the streams.
+func (gr *deployed) service() string { return cmp.Or(gr.Deployment.Within, gr.Deployment.Name()) }
 
 // askPlace asks for the place of a stream, unless somebody has meanwhile.
 func (g *Gateway) askPlace(p *pipeline, gr *deployed, at dispatcher.Stream) *streamPlace {
@@ -369,7 +380,7 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	place := s.places[of.Name]
-	if place == nil {
+	if place == nil || place.at != of {
 		if told.Open {
 			go g.returnPlace(p, of)
 		}
@@ -379,10 +390,18 @@ func (d door) Placed(of dispatcher.Stream, told admission.Place) {
 	if !told.Open {
 		delete(s.places, of.Name)
 		s.close(of)
-	} else if rules != nil {
-		s.kind(of.Kind).Open(g.now(), rules, of.Name)
+	} else {
+		now := g.now()
+		looks := now
+		if rules != nil {
+			s.kind(of.Kind).Open(now, rules, of.Name)
+			looks += rules.Silence()
+		}
 		if s.expiry == nil {
-			s.expiry = time.AfterFunc(0, func() { g.expireStreams(p) }) // which sets it again
+			s.looks, s.expiry = looks, time.AfterFunc(looks-now, func() { g.expireStreams(p) }) // which sets it again
+		} else if looks < s.looks {
+			s.looks = looks
+			s.expiry.Reset(looks - now)
 		}
 	}
 	if !isClosed(place.settled) {
@@ -395,19 +414,36 @@ func (g *Gateway) returnPlace(p *pipeline, of dispatcher.Stream) {
 	s := &p.streams
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if s.placeOf(of.Name) == nil {
+	s.mu.Lock()
+	place := s.places[of.Name]
+	s.mu.Unlock()
+	if place == nil || place.at != of {
 		g.queue.CloseStream(of, door{g, p})
 	}
 }
 
+// streamsChange looks at the streams of a pipeline for which another plan is installed. Gateway.mu is held.
+func (p *pipeline) streamsChange(g *Gateway) {
+	if p.current.Load().hasStreams() || p.streams.any() {
+		g.expireStreams(p)
+	}
+}
+
+// any reports whether any stream has a place.
+func (s *streams) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.places) > 0
+}
+
 // expireStreams gives back the places of streams that are over, and looks again when another may be.
 func (g *Gateway) expireStreams(p *pipeline) {
-	s, gr := &p.streams, p.current.Load()
-	var over []*streamPlace
+	s := &p.streams
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.mu.Lock()
-	var names []string
+	gr := p.current.Load()
+	var over []*streamPlace
 	var next dispatch.Time
 	for kind, streams := range s.of {
 		rules := gr.kind(kind)
@@ -416,20 +452,30 @@ func (g *Gateway) expireStreams(p *pipeline) {
 			continue
 		}
 		ended, soonest := streams.Expire(g.now(), rules)
-		if names = append(names, ended...); soonest > 0 && (next == 0 || soonest < next) {
+		for _, name := range ended {
+			if place := s.places[name]; place != nil && place.at.Kind == kind {
+				over = append(over, place)
+			}
+		}
+		if soonest > 0 && (next == 0 || soonest < next) {
 			next = soonest
 		}
 	}
-	for name, place := range s.places {
-		if gr.kind(place.at.Kind) == nil {
-			names = append(names, name)
+	var moved []dispatcher.Stream // of pipelines that another part of their cluster serves now
+	for _, place := range s.places {
+		switch service := gr.service(); {
+		case gr.kind(place.at.Kind) == nil:
+			over = append(over, place)
+		case place.at.Service != service:
+			moved = append(moved, place.at)
+			place.at.Service = service
 		}
 	}
-	for _, name := range names {
-		if place := s.places[name]; place != nil {
-			s.close(place.at)
-			over = append(over, place)
-			delete(s.places, name)
+	for _, place := range over {
+		s.close(place.at)
+		delete(s.places, place.at.Name)
+		if !isClosed(place.settled) {
+			close(place.settled)
 		}
 	}
 	switch {
@@ -438,11 +484,17 @@ func (g *Gateway) expireStreams(p *pipeline) {
 		s.expiry.Stop()
 		s.expiry = nil
 	default:
+		s.looks = next
 		s.expiry.Reset(next - g.now())
 	}
 	s.mu.Unlock()
 	for _, place := range over {
 		g.queue.CloseStream(place.at, door{g, p})
+	}
+	for _, at := range moved {
+		g.queue.CloseStream(at, door{g, p})
+		at.Service = gr.service()
+		g.queue.OpenStream(gr.Generation, at, door{g, p})
 	}
 }
 

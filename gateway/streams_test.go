@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/harpagon/harpagon/dispatcher"
 	"github.com/harpagon/harpagon/pipelines"
+	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/wire"
 )
 
@@ -255,7 +258,10 @@ func TestStreamsAttainWhatTheServiceDoes(t *testing.T) {
 			for _, name := range []string{"a", "b", "c"} {
 				for range 30 {
 					inputs, patience := vector(1, 2), time.Minute
+					frame := wire.Frame{Stream: name}
 					switch rng.IntN(10) {
+					case 2:
+						frame.Kind = "none of them"
 					case 0:
 						inputs[0].Tensor = wire.FromFloat32(make([]float32, 3), 3)
 					case 1:
@@ -267,7 +273,7 @@ func TestStreamsAttainWhatTheServiceDoes(t *testing.T) {
 						ctx, cancel := context.WithCancel(context.Background())
 						defer cancel()
 						time.AfterFunc(patience, cancel)
-						_, _ = g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: inputs, Frame: wire.Frame{Stream: name}})
+						_, _ = g.Infer(ctx, &wire.InferRequest{Pipeline: "p", Inputs: inputs, Frame: frame})
 					})
 				}
 			}
@@ -383,5 +389,118 @@ func TestAKindWhereThereIsOne(t *testing.T) {
 		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a", Kind: "fast"}})
 		require.ErrorIs(t, err, wire.ErrInvalid)
 		require.ErrorContains(t, err, "has streams of one kind, which has no name; leave stream_kind out")
+	})
+}
+
+// A stream without frames is over after a time of its own kind, whatever streams of others are open.
+func TestASilentStreamBesideSlowerOnes(t *testing.T) {
+	p := single(time.Second)
+	p.Kinds = []pipelines.Stream{{Kind: "night", Rate: 0.05, Count: 1}, {Kind: "fast", Rate: 20, Count: 1}}
+	p.Rate = p.StreamsTotal()
+	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
+		send := func(f wire.Frame) error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
+			return err
+		}
+		require.NoError(t, send(wire.Frame{Stream: "a", Kind: "night"}))
+		time.Sleep(time.Second)
+		require.NoError(t, send(wire.Frame{Stream: "b", Kind: "fast"}))
+		time.Sleep(11 * time.Second)
+		shares, _ := g.Streams("p")
+		assert.Equal(t, []int{1, 0}, []int{shares.Kinds[0].Open, shares.Kinds[1].Open})
+		require.NoError(t, send(wire.Frame{Stream: "c", Kind: "fast"}))
+		time.Sleep(200 * time.Second)
+		shares, _ = g.Streams("p")
+		assert.Zero(t, shares.Open)
+	})
+}
+
+// An answer for a stream of one kind says nothing of another of that name: who asks for none any more gives the
+// place back.
+func TestAPlaceOfAnotherKind(t *testing.T) {
+	p := single(time.Second)
+	p.Kinds = []pipelines.Stream{{Kind: "fast", Rate: 20, Count: 1}, {Kind: "slow", Rate: 5, Count: 1}}
+	p.Rate = p.StreamsTotal()
+	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
+		send := func(f wire.Frame) error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
+			return err
+		}
+		require.NoError(t, send(wire.Frame{Stream: "a", Kind: "fast"}))
+		of, _ := g.find("p")
+		late := dispatcher.Stream{Service: "p", Pipeline: "p", Kind: "slow", Name: "\x00a"}
+		door{g, of}.Placed(late, admission.Place{Planned: 1})
+		door{g, of}.Placed(late, admission.Place{Open: true, Planned: 1})
+		time.Sleep(50 * ms)
+		require.NoError(t, send(wire.Frame{Stream: "a"}), "its place is another")
+		time.Sleep(50 * ms)
+		require.NoError(t, send(wire.Frame{Stream: "a", Last: true}))
+	})
+}
+
+// A kind that is renamed takes the places of its streams: they begin again, and are not their clients' mistake.
+func TestStreamsOfAKindThatIsRenamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		specs := map[string]spec{"m": {kind: addOne, batch: 4, duration: 5 * ms}}
+		p := single(time.Second)
+		p.Kinds = []pipelines.Stream{{Kind: "a", Rate: 10, Count: 1}, {Kind: "b", Rate: 10, Count: 1}}
+		p.Rate = 20
+		first := deployment(p, 1, specs)
+		g, workers := serve(t, Options{}, first, specs)
+		send := func(f wire.Frame) error {
+			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
+			return err
+		}
+		require.NoError(t, send(wire.Frame{Stream: "x", Kind: "a"}))
+		p.Kinds = []pipelines.Stream{{Kind: "c", Rate: 10, Count: 1}, {Kind: "b", Rate: 10, Count: 1}}
+		next := deployment(p, 2, specs)
+		next.Slots = first.Slots
+		require.NoError(t, g.Install(context.Background(), next))
+		synctest.Wait()
+		require.ErrorIs(t, send(wire.Frame{Stream: "x", Kind: "a"}), wire.ErrInvalid, "there is none of that name")
+		require.NoError(t, send(wire.Frame{Stream: "x", Kind: "c"}))
+		stop(g, workers)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A server that refuses requests before it reads them does not refuse frames so: whose they are their bodies state.
+func TestFramesAreReadBeforeTheyAreRefused(t *testing.T) {
+	for of, stream := range map[string]pipelines.Stream{"requests": {}, "frames": {Rate: 1000, Count: 400}} {
+		t.Run(of, func(t *testing.T) {
+			p := single(100 * ms)
+			p.Rate = 100
+			if p.Stream = stream; !stream.IsZero() {
+				p.Rate = stream.Total()
+			}
+			filmedBy(t, p, spec{kind: addOne, batch: 1, duration: 40 * ms}, func(g *Gateway, _ map[string]*worker) {
+				var under sync.WaitGroup
+				for i := range 20 {
+					under.Go(func() {
+						q := &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2)}
+						if !stream.IsZero() {
+							q.Frame.Stream = fmt.Sprint(i)
+						}
+						_, _ = g.Infer(context.Background(), q)
+					})
+				}
+				synctest.Wait()
+				early := g.RejectEarly(context.Background(), "p", time.Time{})
+				assert.Equal(t, stream.IsZero(), early != nil, "%v", early)
+				under.Wait()
+			})
+		})
+	}
+}
+
+// Of frames that come one behind the other the later goes in behind the earlier, and is heard of in that order.
+func TestAFrameTellsWhenItIsInLine(t *testing.T) {
+	filmed(t, pipelines.Stream{Rate: 10, Count: 2}, func(_ func(string, bool) *wire.Error, g *Gateway) {
+		var told []string
+		q := &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: wire.Frame{Stream: "a"}}
+		q.InLine = func() { told = append(told, "in line") }
+		_, err := g.Infer(context.Background(), q)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"in line"}, told)
 	})
 }

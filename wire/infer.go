@@ -31,6 +31,10 @@ type InferRequest struct {
 	// nil means none. It does not travel.
 	Textual func(output string) bool
 
+	// InLine is called, where it is set, when the frames of its stream that come later are behind this one.
+	// It may be called several times, or not at all where the frame fails. It does not travel.
+	InLine func()
+
 	// Arrived is when it came, as far as a server knows that; zero means now. It
 	// does not travel.
 	Arrived time.Time

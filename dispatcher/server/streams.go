@@ -42,7 +42,13 @@ func (s *Server) settle() {
 			s.dispatcher.AdmitStream(o.of, o.by, false, 0)
 		}
 	}
-	s.openings = waiting
+	if s.openings = waiting; len(waiting) > 0 {
+		time.AfterFunc(time.Until(s.settled), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.settle()
+		})
+	}
 }
 
 // unsettled reports whether a gateway has yet to report which streams of a service have places.
@@ -80,13 +86,7 @@ func (p *peer) stream(m *queue.Message) {
 		s.dispatcher.AdmitStream(of, p, true, s.dispatcher.Now()+m.Left)
 	default:
 		s.openings = append(s.openings, opening{of, p})
-		if s.settle(); len(s.openings) > 0 {
-			time.AfterFunc(time.Until(s.settled), func() {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				s.settle()
-			})
-		}
+		s.settle()
 	}
 }
 

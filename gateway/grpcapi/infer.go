@@ -234,7 +234,7 @@ const atOnce = 1024
 type failure []byte
 
 // stream is one call of ModelStreamInfer: requests are answered as they are done, with their IDs, and
-// frames of one stream in the order in which they came.
+// frames of one stream go in and are answered in the order in which they came.
 type stream struct {
 	grpc.ServerStream
 	of    *server
@@ -245,8 +245,8 @@ type stream struct {
 	sending sync.Mutex
 
 	mu     sync.Mutex
-	tails  map[frameStream]chan struct{} // closed when the stream's last frame has been answered; see follow
-	cancel map[int64]context.CancelFunc  // by number
+	tails  map[frameStream]tail         // of each stream's latest frame; see follow
+	cancel map[int64]context.CancelFunc // by number
 }
 
 // streamCall is a request with its context.
@@ -254,8 +254,11 @@ type streamCall struct {
 	*incoming
 	ctx context.Context
 
-	before, answered chan struct{} // of a frame: when the one before it, and when it, is answered
+	before, its tail // of a frame: those of the one before it, and its own
 }
+
+// tail is of a frame: closed when it has gone in, and when it has been answered. nil for none.
+type tail struct{ entered, answered chan struct{} }
 
 // frameStream is a stream of a pipeline.
 type frameStream struct{ pipeline, stream string }
@@ -319,8 +322,8 @@ func (s *stream) work(call streamCall) {
 	for ; call.incoming != nil; call = <-s.calls {
 		a, err := s.infer(call)
 		s.end(call.Number)
-		if call.before != nil {
-			<-call.before
+		if call.before.answered != nil {
+			<-call.before.answered
 		}
 		if err != nil {
 			s.fail(call, err)
@@ -340,22 +343,22 @@ func (s *stream) follow(call *streamCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tails == nil {
-		s.tails = make(map[frameStream]chan struct{})
+		s.tails = make(map[frameStream]tail)
 	}
 	of := frameStream{call.Request.Pipeline, f.Stream}
-	call.before, call.answered = s.tails[of], make(chan struct{})
-	s.tails[of] = call.answered
+	call.before, call.its = s.tails[of], tail{make(chan struct{}), make(chan struct{})}
+	s.tails[of] = call.its
 }
 
 // followed lets the next frame of the stream be answered.
 func (s *stream) followed(call streamCall) {
-	if call.answered == nil {
+	if call.its.answered == nil {
 		return
 	}
-	close(call.answered)
+	close(call.its.answered)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of := (frameStream{call.Request.Pipeline, call.Request.Frame.Stream}); s.tails[of] == call.answered {
+	if of := (frameStream{call.Request.Pipeline, call.Request.Frame.Stream}); s.tails[of] == call.its {
 		delete(s.tails, of)
 	}
 }
@@ -371,6 +374,13 @@ func (s *stream) fail(call streamCall, err error) { s.send(failure(oipgrpc.Failu
 
 func (s *stream) infer(call streamCall) (*answer, error) {
 	defer call.held.Release()
+	if call.before.entered != nil {
+		<-call.before.entered
+	}
+	if call.its.entered != nil {
+		call.Request.InLine = sync.OnceFunc(func() { close(call.its.entered) })
+		defer call.Request.InLine()
+	}
 	ctx, err := s.of.admit(call.ctx, &call.Call)
 	if err != nil {
 		return nil, err

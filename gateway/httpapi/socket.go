@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -106,10 +105,14 @@ func (k *socket) serve(r *http.Request) {
 			if before != nil { // goroutines begin in any order
 				<-before
 			}
-			close(begun)
+			inLine := sync.OnceFunc(func() { close(begun) })
+			defer inLine()
 			if e != nil {
 				done <- socketAnswer{call: call, err: e, held: &held}
 				return
+			}
+			if call.Request.InLine = inLine; call.Request.Frame.Stream == "" {
+				inLine() // no order is kept
 			}
 			ctx, cancel := deadlined(ctx, call.Timeout)
 			defer cancel()
@@ -177,14 +180,12 @@ func (k *socket) read(ctx context.Context, held *gateway.HeldBytes) (*oip.Call, 
 		}
 		header, body = int(binary.BigEndian.Uint32(body)), body[4:]
 	}
-	call, err := oip.DecodeRequest(body, header)
+	call, err := oip.DecodeRequestIn(body, header, oip.Bounds{Frame: k.frame})
 	if err != nil {
 		return new(oip.Call), err
 	}
 	q := &call.Request
 	q.Pipeline, q.Arrived, q.Textual = k.model, came, call.AsText
-	q.Frame.Stream = cmp.Or(q.Frame.Stream, k.frame.Stream)
-	q.Frame.Kind = cmp.Or(q.Frame.Kind, k.frame.Kind)
 	return call, nil
 }
 

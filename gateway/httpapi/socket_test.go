@@ -63,9 +63,11 @@ func TestFramesByWebSocket(t *testing.T) {
 	}
 	head := `{"id":"5","inputs":[{"name":"x","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true,"sequence_id":"other","stream_kind":"slow","sequence_end":true}}`
 	require.NoError(t, c.Write(t.Context(), websocket.MessageBinary, append(append(binary.BigEndian.AppendUint32(nil, uint32(len(head))), head...), 0, 0, 128, 63, 0, 0, 0, 0)))
+	last := strings.Replace(frameText("6", 6), `{"id"`, `{"parameters":{"sequence_end":true},"id"`, 1)
+	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(last)))
 	require.NoError(t, c.Write(t.Context(), websocket.MessageBinary, []byte{1}))
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte("no JSON")))
-	for i := range 6 {
+	for i := range 7 {
 		kind, body, err := c.Read(t.Context())
 		require.NoError(t, err)
 		header := -1
@@ -92,6 +94,8 @@ func TestFramesByWebSocket(t *testing.T) {
 	}
 	frame, _ := names.Load("0")
 	assert.Equal(t, wire.Frame{Stream: "camera 7", Kind: "fast"}, frame)
+	frame, _ = names.Load("6")
+	assert.Equal(t, wire.Frame{Stream: "camera 7", Kind: "fast", Last: true}, frame)
 	frame, _ = names.Load("5")
 	assert.Equal(t, wire.Frame{Stream: "other", Kind: "slow", Last: true}, frame)
 	require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))

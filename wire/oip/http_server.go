@@ -80,6 +80,7 @@ type Bounds struct {
 	Grow func(n int64) error
 
 	Regions *CallerRegions // where tensors may lie; nil for none
+	Frame   wire.Frame     // names the stream, and its kind, of requests that name none
 }
 
 // ReadHTTP reads and decodes an inference request.
@@ -92,7 +93,7 @@ func ReadHTTP(w http.ResponseWriter, r *http.Request, o Bounds) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeRequestIn(body, header, o)
+	return DecodeRequestIn(body, header, o)
 }
 
 // reserved is how much memory a Content-Length alone is given; the rest follows when

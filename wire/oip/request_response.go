@@ -2,6 +2,7 @@ package oip
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -130,12 +131,12 @@ func room(tensors []wire.NamedTensor, stages int, binary func(name string) bool)
 // that reports where the request is wrong. Whether the tensors' shapes and data
 // agree is checked; whether they fit the pipeline is not.
 func DecodeRequest(body []byte, header int) (*Call, error) {
-	return decodeRequestIn(body, header, Bounds{})
+	return DecodeRequestIn(body, header, Bounds{})
 }
 
-// decodeRequestIn asks o.Grow before it takes so many bytes more, where tensors do not lie in
+// DecodeRequestIn asks o.Grow before it takes so many bytes more, where tensors do not lie in
 // the body already.
-func decodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
+func DecodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
 	head, rest, err := cut(body, header)
 	if err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func decodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
 	if c.Timeout, err = timeout(j.Parameters.Timeout); err != nil {
 		return nil, err
 	}
-	if c.Request.Frame, err = frameOf(&j.Parameters); err != nil {
+	if c.Request.Frame, err = frameOf(&j.Parameters, o.Frame); err != nil {
 		return nil, err
 	}
 	c.Request.ID = j.ID
@@ -187,9 +188,9 @@ func decodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
 	return c, nil
 }
 
-// frameOf reads which stream a request is a frame of.
-func frameOf(p *requestParameters) (wire.Frame, error) {
-	f := wire.Frame{Kind: p.StreamKind, First: p.SequenceStart, Last: p.SequenceEnd}
+// frameOf reads which stream a request is a frame of, where it names one.
+func frameOf(p *requestParameters, by wire.Frame) (wire.Frame, error) {
+	f := wire.Frame{Stream: by.Stream, Kind: cmp.Or(p.StreamKind, by.Kind), First: p.SequenceStart, Last: p.SequenceEnd}
 	switch text := string(p.SequenceID); {
 	case text == "" || text == "null":
 	case text[0] == '"':

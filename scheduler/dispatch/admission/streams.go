@@ -23,14 +23,15 @@ import (
 type Streams struct {
 	open    map[string]*stream
 	soonest Time            // when the next of them may be over; before that nobody looks
+	within  Time            // the silence after which they are, by which that was found
 	refused map[string]Time // streams for which there was no place: when their next frame is due
 }
 
 // StreamRules are those of the plan that serves: of one kind, with Count as many as are planned for.
 type StreamRules struct{ pipelines.Stream }
 
-// silence is how long a stream sends nothing before it is over.
-func (r *StreamRules) silence() Time { return max(silentFor, silentPeriods*r.Period()) }
+// Silence is how long a stream sends nothing before it is over.
+func (r *StreamRules) Silence() Time { return max(silentFor, silentPeriods*r.Period()) }
 
 // silent is when a stream without frames is over: so many periods, and so long, at the least.
 const (
@@ -42,7 +43,7 @@ const (
 const early = 0.25
 
 type stream struct {
-	next   Time // when the next frame is due by the stream's pace
+	due    Time // when the latest frame that has come in was due by the stream's pace, or later when it came in
 	last   Time // when a frame came last
 	held   any  // the frame that waits for its time; nil for none
 	spared bool // the last one that came while another waited was dropped: the next is not
@@ -55,6 +56,9 @@ type stream struct {
 	looks int  // at when frames come, since it was told when to send
 	late  Time // the least after its phase of those
 }
+
+// next is when the next frame is due.
+func (s *stream) next(r *StreamRules) Time { return s.due + r.Period() }
 
 // StreamFrame is one that comes.
 type StreamFrame struct {
@@ -85,13 +89,13 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 	}
 	of.last, of.ended = now, f.Last
 	if of.ended {
-		s.soonest = min(s.soonest, of.next)
+		s.soonest = min(s.soonest, of.next(r))
 	}
-	until = of.next - r.Jitter
+	until = of.next(r) - r.Jitter
 	wait := until - now
 	switch {
 	case of.held == nil && wait <= 0:
-		of.next = max(of.next, now) + r.Period()
+		of.due = max(of.next(r), now)
 		return StreamEnters, nil, now
 	case wait > Time(early*float64(r.Period())) || f.Deadline != 0 && f.Deadline <= until:
 		of.fast++
@@ -117,8 +121,8 @@ func (s *Streams) Open(now Time, r *StreamRules, name string) {
 		s.open = make(map[string]*stream)
 	}
 	if s.open[name] == nil {
-		s.open[name] = &stream{next: now, last: now}
-		s.soonest = min(s.soonest, now+r.silence())
+		s.open[name] = &stream{due: now - r.Period(), last: now}
+		s.soonest = min(s.soonest, now+r.Silence())
 	}
 	delete(s.refused, name)
 }
@@ -129,12 +133,12 @@ func (s *Streams) Close(name string) { delete(s.open, name) }
 // Expire closes streams that are over, and returns them: the place of each is free when its next
 // frame could have come. Next is when another may be; 0 where none is open.
 func (s *Streams) Expire(now Time, r *StreamRules) (over []string, next Time) {
-	if now >= s.soonest {
-		s.soonest = math.MaxInt64
+	if now >= s.soonest || s.within != r.Silence() {
+		s.soonest, s.within = math.MaxInt64, r.Silence()
 		for name, of := range s.open {
-			end := of.last + r.silence()
+			end := of.last + r.Silence()
 			if of.ended {
-				end = min(end, of.next)
+				end = min(end, of.next(r))
 			}
 			if of.held == nil && end <= now {
 				delete(s.open, name)
@@ -176,7 +180,7 @@ func (s *Streams) Release(now Time, r *StreamRules, name string, frame any) bool
 		return false
 	}
 	of.held = nil
-	of.next = max(of.next, now) + r.Period()
+	of.due = max(of.next(r), now)
 	return true
 }
 

@@ -97,6 +97,26 @@ func TestStreamsThatAreOver(t *testing.T) {
 	assert.Zero(t, next)
 }
 
+// After another plan a stream's frames come at its pace at once, and its silence is that of the plan.
+func TestStreamsAtAnotherRate(t *testing.T) {
+	slow, fast := StreamRules{pipelines.Stream{Rate: 0.1, Count: 1}}, StreamRules{pipelines.Stream{Rate: 10, Count: 1}}
+	var s Streams
+	arrive := func(at Time, r *StreamRules) StreamVerdict {
+		v, _, _ := s.Arrive(at, r, StreamFrame{Stream: "a", Frame: 0})
+		return v
+	}
+	s.Open(0, &slow, "a")
+	assert.Equal(t, StreamEnters, arrive(0, &slow))
+	assert.Equal(t, StreamDrops, arrive(time.Second, &slow))
+	assert.Equal(t, StreamEnters, arrive(time.Second, &fast))
+	assert.Equal(t, StreamEnters, arrive(1100*ms, &fast))
+	assert.Equal(t, StreamDrops, arrive(2*time.Second, &slow))
+	over, _ := s.Expire(50*time.Second, &slow)
+	assert.Empty(t, over)
+	over, _ = s.Expire(50*time.Second, &fast)
+	assert.Equal(t, []string{"a"}, over)
+}
+
 // Of a stream that is refused no more counts as load than it may send, however often it tries.
 func TestRefusedStreamsAreOneLoadEach(t *testing.T) {
 	r := StreamRules{pipelines.Stream{Rate: 10, Count: 2}}

@@ -173,7 +173,14 @@ func frameOf(parameters map[string]*pb.InferParameter) (f wire.Frame, err error)
 		}
 		f.Kind = kind.GetStringParam()
 	}
-	f.First, f.Last = parameters[wire.SequenceStart].GetBoolParam(), parameters[wire.SequenceEnd].GetBoolParam()
+	for name, flag := range map[string]*bool{wire.SequenceStart: &f.First, wire.SequenceEnd: &f.Last} {
+		if p := parameters[name]; p != nil {
+			if _, is := p.GetParameterChoice().(*pb.InferParameter_BoolParam); !is {
+				return f, invalid("the parameter %s must be true or false", name)
+			}
+			*flag = p.GetBoolParam()
+		}
+	}
 	if wrong := f.Check(); wrong != nil {
 		return f, wrong
 	}

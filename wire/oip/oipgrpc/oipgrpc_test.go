@@ -124,21 +124,27 @@ func TestBadRequests(t *testing.T) {
 	late.Parameters = map[string]*pb.InferParameter{"timeout": {ParameterChoice: &pb.InferParameter_StringParam{StringParam: "1s"}}}
 	twice := input("FP32", []int64{2}, floats)
 	twice.Outputs = []*pb.ModelInferRequest_InferRequestedOutputTensor{{Name: "y"}, {Name: "y"}}
+	begins := input("FP32", []int64{2}, floats)
+	begins.Parameters = map[string]*pb.InferParameter{
+		"sequence_id":    {ParameterChoice: &pb.InferParameter_StringParam{StringParam: "a"}},
+		"sequence_start": {ParameterChoice: &pb.InferParameter_Int64Param{Int64Param: 1}},
+	}
 	for want, m := range map[string]*pb.ModelInferRequest{
-		"1 inputs and 2 raw_input_contents":   raw,
-		"both contents and raw":               both,
-		"whole number of microseconds":        late,
-		`output "y" is asked for twice`:       twice,
-		"needs 3 elements":                    input("FP32", []int64{3}, floats),
-		"needs 2 elements":                    input("FP64", []int64{2}, floats),
-		`unknown datatype "FP31"`:             input("FP31", []int64{2}, floats),
-		"FP16 has no typed contents":          input("FP16", []int64{2}, floats),
-		"128 is not a value of INT8":          input("INT8", []int64{1}, &pb.InferTensorContents{IntContents: []int32{128}}),
-		"256 is not a value of UINT8":         input("UINT8", []int64{1}, &pb.InferTensorContents{UintContents: []uint32{256}}),
-		"negative dimension":                  input("FP32", []int64{-2}, floats),
-		"negative dimension or too many":      input("FP32", []int64{1 << 40, 1 << 40}, floats),
-		"input 1 has no name":                 {Inputs: []*pb.ModelInferRequest_InferInputTensor{{Datatype: "FP32"}}},
-		"an output that is asked for has no ": {Outputs: []*pb.ModelInferRequest_InferRequestedOutputTensor{{}}},
+		"sequence_start must be true or false": begins,
+		"1 inputs and 2 raw_input_contents":    raw,
+		"both contents and raw":                both,
+		"whole number of microseconds":         late,
+		`output "y" is asked for twice`:        twice,
+		"needs 3 elements":                     input("FP32", []int64{3}, floats),
+		"needs 2 elements":                     input("FP64", []int64{2}, floats),
+		`unknown datatype "FP31"`:              input("FP31", []int64{2}, floats),
+		"FP16 has no typed contents":           input("FP16", []int64{2}, floats),
+		"128 is not a value of INT8":           input("INT8", []int64{1}, &pb.InferTensorContents{IntContents: []int32{128}}),
+		"256 is not a value of UINT8":          input("UINT8", []int64{1}, &pb.InferTensorContents{UintContents: []uint32{256}}),
+		"negative dimension":                   input("FP32", []int64{-2}, floats),
+		"negative dimension or too many":       input("FP32", []int64{1 << 40, 1 << 40}, floats),
+		"input 1 has no name":                  {Inputs: []*pb.ModelInferRequest_InferInputTensor{{Datatype: "FP32"}}},
+		"an output that is asked for has no ":  {Outputs: []*pb.ModelInferRequest_InferRequestedOutputTensor{{}}},
 	} {
 		_, err := DecodeRequest(m)
 		require.ErrorIs(t, err, wire.ErrInvalid, want)
