@@ -306,7 +306,7 @@ func (s *Service) Admit(t *wire.Tenant, underWay int64, a *Admission) (paid bool
 	if !a.Soon { // too little time is not a lack of room
 		s.of.mu.Lock()
 		defer s.of.mu.Unlock()
-		s.lost(t, a.Now, s.underWay.Load()-1)
+		s.lost(t, a.Now)
 	}
 	return paid, err
 }
@@ -335,10 +335,10 @@ func (s *Service) displace(t *wire.Tenant, a *Admission) bool {
 	return e != nil
 }
 
-// lost notes that a tenant has lost a request, beside so many that were taken in. The lock is held.
-func (s *Service) lost(t *wire.Tenant, now dispatch.Time, underWay int64) {
+// lost notes that a tenant has lost a request. The lock is held.
+func (s *Service) lost(t *wire.Tenant, now dispatch.Time) {
 	name, weight := weightOf(t)
-	s.shares.Refused(now, name, weight, underWay)
+	s.shares.Refused(now, name, weight, s.underWay.Load())
 }
 
 // Owed reports whether another request would make room for one of the tenant.
@@ -371,7 +371,7 @@ func (s *Service) Leave(t *wire.Tenant, e *admission.Entry, lost bool, now dispa
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	if lost {
-		s.lost(t, now, s.underWay.Load())
+		s.lost(t, now)
 	}
 	e.End()
 }

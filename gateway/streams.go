@@ -244,7 +244,7 @@ func (g *Gateway) place(ctx context.Context, p *pipeline, f *frameOf, name strin
 	s := &p.streams
 	place := s.placeOf(name)
 	if place == nil {
-		place = g.askPlace(p, f.gr, dispatcher.Stream{Service: f.gr.service(), Pipeline: p.name, Kind: f.rules.Kind, Name: name})
+		place = g.askPlace(p, dispatcher.Stream{Pipeline: p.name, Kind: f.rules.Kind, Name: name})
 	}
 	if is := place.at.Kind; is != f.rules.Kind {
 		g.leavePlace(p, place)
@@ -313,14 +313,16 @@ func isClosed(c chan struct{}) bool {
 // service is the service whose plan has places for the streams.
 func (gr *deployed) service() string { return cmp.Or(gr.Deployment.Within, gr.Deployment.Name()) }
 
-// askPlace asks for the place of a stream, unless somebody has meanwhile.
-func (g *Gateway) askPlace(p *pipeline, gr *deployed, at dispatcher.Stream) *streamPlace {
+// askPlace asks for the place of a stream, unless somebody has meanwhile, of the service that serves it now.
+func (g *Gateway) askPlace(p *pipeline, at dispatcher.Stream) *streamPlace {
 	s := &p.streams
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	if place := s.placeOf(at.Name); place != nil {
 		return place
 	}
+	gr := p.current.Load()
+	at.Service = gr.service()
 	s.mu.Lock()
 	place := &streamPlace{at: at, waiting: 1, settled: make(chan struct{})}
 	if s.places == nil {
@@ -444,6 +446,14 @@ func (g *Gateway) expireStreams(p *pipeline) {
 	s.mu.Lock()
 	gr := p.current.Load()
 	var over []*streamPlace
+	end := func(place *streamPlace) {
+		s.close(place.at)
+		delete(s.places, place.at.Name)
+		if !isClosed(place.settled) {
+			close(place.settled)
+		}
+		over = append(over, place)
+	}
 	var next dispatch.Time
 	for kind, streams := range s.of {
 		rules := gr.kind(kind)
@@ -454,7 +464,7 @@ func (g *Gateway) expireStreams(p *pipeline) {
 		ended, soonest := streams.Expire(g.now(), rules)
 		for _, name := range ended {
 			if place := s.places[name]; place != nil && place.at.Kind == kind {
-				over = append(over, place)
+				end(place)
 			}
 		}
 		if soonest > 0 && (next == 0 || soonest < next) {
@@ -465,17 +475,10 @@ func (g *Gateway) expireStreams(p *pipeline) {
 	for _, place := range s.places {
 		switch service := gr.service(); {
 		case gr.kind(place.at.Kind) == nil:
-			over = append(over, place)
+			end(place)
 		case place.at.Service != service:
 			moved = append(moved, place.at)
 			place.at.Service = service
-		}
-	}
-	for _, place := range over {
-		s.close(place.at)
-		delete(s.places, place.at.Name)
-		if !isClosed(place.settled) {
-			close(place.settled)
 		}
 	}
 	switch {

@@ -53,6 +53,7 @@ type Server struct {
 	missing     map[string]bool           // services whose gateways were notified that a module has none
 	openings    []opening                 // streams that wait until all gateways have reported which have places
 	settled     time.Time                 // until when they do
+	settles     *time.Timer               // looks at them then
 }
 
 // generationKey names a generation, whichever gateway sent it.

@@ -43,11 +43,14 @@ func (s *Server) settle() {
 		}
 	}
 	if s.openings = waiting; len(waiting) > 0 {
-		time.AfterFunc(time.Until(s.settled), func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.settle()
-		})
+		if s.settles == nil {
+			s.settles = time.AfterFunc(time.Hour, func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.settle()
+			})
+		}
+		s.settles.Reset(time.Until(s.settled))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,10 +20,18 @@ import (
 func TestFramesAreAnsweredInOrder(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]wire.Frame{}
+	came := map[string]int{}
 	b := &backend{infer: func(ctx context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
+		var k int
+		_, _ = fmt.Sscanf(q.ID[strings.IndexByte(q.ID, '/'):], "/%d", &k)
 		mu.Lock()
 		seen[q.ID] = q.Frame
+		if came[q.Frame.Stream] != k {
+			t.Errorf("frame %s comes after %d others", q.ID, came[q.Frame.Stream])
+		}
+		came[q.Frame.Stream]++
 		mu.Unlock()
+		q.InLine()
 		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 		if rand.IntN(4) == 0 {
 			return nil, wire.Errorf(wire.CodeOverloaded, "", "dropped")

@@ -45,8 +45,11 @@ func dialSocket(t *testing.T, url string, o *websocket.DialOptions) *websocket.C
 func TestFramesByWebSocket(t *testing.T) {
 	var names sync.Map
 	b := &backend{ready: true}
+	var came atomic.Int64
 	b.infer = func(_ context.Context, q *wire.InferRequest) (*wire.InferResponse, error) {
 		names.Store(q.ID, q.Frame)
+		assert.Equal(t, fmt.Sprint(came.Add(1)-1), q.ID, "frames go in as they come")
+		q.InLine()
 		switch q.ID {
 		case "0":
 			time.Sleep(20 * time.Millisecond)
@@ -63,7 +66,7 @@ func TestFramesByWebSocket(t *testing.T) {
 	}
 	head := `{"id":"5","inputs":[{"name":"x","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true,"sequence_id":"other","stream_kind":"slow","sequence_end":true}}`
 	require.NoError(t, c.Write(t.Context(), websocket.MessageBinary, append(append(binary.BigEndian.AppendUint32(nil, uint32(len(head))), head...), 0, 0, 128, 63, 0, 0, 0, 0)))
-	last := strings.Replace(frameText("6", 6), `{"id"`, `{"parameters":{"sequence_end":true},"id"`, 1)
+	last := strings.Replace(frameText("6", 6), `{"id"`, `{"parameters":{"sequence_end":true,"sequence_id":0},"id"`, 1)
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte(last)))
 	require.NoError(t, c.Write(t.Context(), websocket.MessageBinary, []byte{1}))
 	require.NoError(t, c.Write(t.Context(), websocket.MessageText, []byte("no JSON")))

@@ -183,10 +183,11 @@ func (d driver) tooFew(p Problem, first *Plan) error {
 }
 
 // largestRate is the highest rate, to three digits and rounded down, whose
-// plan the devices hold, by bisection; 0 where that is not known. Modules with
-// a rate of their own are scaled with the pipeline.
+// plan the devices hold, by bisection; 0 where that is not known, or not a
+// thousandth of what is wanted: then it is not the rate for which they are too
+// few. Modules with a rate of their own are scaled with the pipeline.
 func (d driver) largestRate(p Problem) float64 {
-	const shrinks, steps = 16, 10
+	const shrinks, steps = 4, 10
 	low, high := 0.25, 1.0
 	for n := 0; !d.fitsCount(p.Scaled(low)); n++ {
 		if n == shrinks {

@@ -190,7 +190,7 @@ func DecodeRequestIn(body []byte, header int, o Bounds) (*Call, error) {
 
 // frameOf reads which stream a request is a frame of, where it names one.
 func frameOf(p *requestParameters, by wire.Frame) (wire.Frame, error) {
-	f := wire.Frame{Stream: by.Stream, Kind: cmp.Or(p.StreamKind, by.Kind), First: p.SequenceStart, Last: p.SequenceEnd}
+	f := wire.Frame{Kind: cmp.Or(p.StreamKind, by.Kind), First: p.SequenceStart, Last: p.SequenceEnd}
 	switch text := string(p.SequenceID); {
 	case text == "" || text == "null":
 	case text[0] == '"':
@@ -206,6 +206,7 @@ func frameOf(p *requestParameters, by wire.Frame) (wire.Frame, error) {
 		}
 		f.Stream = wire.NumberedStream(n)
 	}
+	f.Stream = cmp.Or(f.Stream, by.Stream)
 	if wrong := f.Check(); wrong != nil {
 		return f, wrong
 	}

@@ -39,6 +39,7 @@ const (
 // It is a plain value for drivers to hold; one call at a time.
 type Shares struct {
 	callers map[string]*caller
+	under   int64   // requests under way
 	begun   float64 // highest account of requests that have begun
 	room    float64 // part of all that was kept free at that time
 	at      Time
@@ -87,6 +88,7 @@ func (s *Shares) Enter(name string, weight float64, e *Entry, paid bool) {
 	}
 	c.count++
 	c.under++
+	s.under++
 	e.of, e.prev, e.next = c, c.waiting.prev, &c.waiting
 	e.prev.next, e.next.prev = e, e
 }
@@ -107,6 +109,7 @@ func (e *Entry) End() {
 	e.Leave()
 	if e.of != nil {
 		e.of.under--
+		e.of.shares.under--
 		e.of = nil
 	}
 }
@@ -160,9 +163,9 @@ func (s *Shares) kept(now Time) float64 {
 }
 
 // Refused notes that a caller's request was turned away, or given up later, while so many
-// were under way. Where all of these are the caller's own, it was not for lack of room that others had.
+// were under way. Where none was another's, it was not for lack of room that others had.
 func (s *Shares) Refused(now Time, name string, weight float64, underWay int64) {
-	if !s.Below(name, weight) || underWay <= s.of(name, weight).under {
+	if !s.Below(name, weight) || s.under == s.of(name, weight).under {
 		return
 	}
 	s.room, s.at = min(roomMost, s.kept(now)+roomStep), now

@@ -182,11 +182,12 @@ func TestRoomIsKeptFromNobodyForAFault(t *testing.T) {
 	left, full = s.Room(10500*ms, "busy", 1)
 	assert.Zero(t, left)
 	assert.Zero(t, full)
-	one.End()
-	other.End()
 	s.Refused(11*time.Second, "quiet", 1, 90)
 	_, full = s.Room(11*time.Second, "busy", 1)
 	assert.InDelta(t, 90, full, 1e-9)
+	one.End()
+	other.End()
+	assert.Zero(t, s.under)
 }
 
 func TestLeavingTwiceChangesNothing(t *testing.T) {

@@ -88,6 +88,7 @@ func (s *Streams) Arrive(now Time, r *StreamRules, f StreamFrame) (v StreamVerdi
 		return StreamRefused, nil, 0
 	}
 	of.last, of.ended = now, f.Last
+	of.due = min(of.due, now+r.Jitter) // where the plan's jitter was larger, or its rate lower
 	if of.ended {
 		s.soonest = min(s.soonest, of.next(r))
 	}
@@ -145,7 +146,7 @@ func (s *Streams) Expire(now Time, r *StreamRules) (over []string, next Time) {
 				over = append(over, name)
 				continue
 			}
-			s.soonest = min(s.soonest, max(end, now+1))
+			s.soonest = min(s.soonest, max(end, now+time.Millisecond))
 		}
 	}
 	if len(s.open) == 0 {
