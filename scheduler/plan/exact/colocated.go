@@ -36,7 +36,7 @@ type colocated struct {
 func (p *problem) colocate() {
 	var steps []int
 	for i, m := range p.Modules {
-		if m.Rate > 0 && p.Pipeline.Module(m.Name).Function != "" && p.covers(m) {
+		if m.Rate > 0 && p.Pipeline.Module(m.Name).Function != "" && p.covers(m) && ridesWithin(m) < p.Pipeline.SLO {
 			steps = append(steps, i)
 		}
 	}
@@ -53,7 +53,7 @@ func (p *problem) colocate() {
 	}
 	budgets := make([]time.Duration, len(p.Modules))
 	for _, i := range steps {
-		budgets[i] = max(timesDuration*slowest(p.Modules[i]).Duration, min(leastBudget, p.Pipeline.SLO/leastOfSLO))
+		budgets[i] = max(ridesWithin(p.Modules[i]), min(leastBudget, p.Pipeline.SLO/leastOfSLO))
 	}
 	pipe := *p.Pipeline
 	if pipe.SLO -= p.DAG.Longest(budgets); pipe.SLO <= 0 {
@@ -101,6 +101,34 @@ func slowest(m *plan.ModuleProblem) plan.Config {
 	})
 }
 
+// ridesWithin is the least budget of a step on any kind of hardware: time for a request, and the one before it.
+func ridesWithin(m *plan.ModuleProblem) time.Duration {
+	least := map[string]time.Duration{}
+	for _, c := range m.Configs {
+		if within, any := least[c.Hardware]; !any || rides(m, c) < within {
+			least[c.Hardware] = rides(m, c)
+		}
+	}
+	most := timesDuration * slowest(m).Duration
+	for _, within := range least {
+		most = max(most, within)
+	}
+	return most
+}
+
+// rides is how long the items of a request may take that runs by a configuration beside an executor, as it is
+// proven (plan.Module): also where they come together.
+func rides(m *plan.ModuleProblem, c plan.Config) time.Duration {
+	within, items := timesDuration*c.Duration, m.Bursts.Items
+	if items > 0 {
+		within = max(within, time.Duration(plan.Batches(items, c.Batch))*c.Duration)
+	}
+	if items > 0 && m.Bursts.Any {
+		within = max(within, plan.ToDuration(min(m.Bursts.Collected(c.Batch, 1, c.Duration.Seconds()), time.Hour.Seconds())))
+	}
+	return within
+}
+
 // use is the share of a device that a step takes, one batch for each request.
 func use(m *plan.ModuleProblem) float64 { return m.Rate * slowest(m).Duration.Seconds() }
 
@@ -136,12 +164,12 @@ func (p *problem) offset(budgets []time.Duration, module int) time.Duration {
 	return p.DAG.Before(all)[module]
 }
 
-// on is how a step runs on a kind of hardware: in the largest batches of which
-// two fit into its budget, since requests may come in bursts.
+// on is how a step runs on a kind of hardware: in the largest batches by which it keeps its budget, since
+// requests may come in bursts.
 func (s colocated) on(m *plan.ModuleProblem, hardware string) plan.Config {
 	best := slowest(m)
 	for _, c := range m.Configs {
-		if c.Hardware == hardware && c.Concurrency == 1 && timesDuration*c.Duration <= s.budget && (best.Hardware != hardware || c.Batch > best.Batch) {
+		if c.Hardware == hardware && c.Concurrency == 1 && rides(m, c) <= s.budget && (best.Hardware != hardware || c.Batch > best.Batch) {
 			best = c
 		}
 	}

@@ -105,6 +105,26 @@ func TestColocatedStepsNeedNoDeviceThatIsCounted(t *testing.T) {
 }
 
 // colocatedModule is the name of a module that runs beside an executor, if any.
+// A step beside an executor keeps its budget where frames of many streams come at once, too, however long it
+// takes: else the plan would be proven of nothing.
+func TestStepsOfStreamsAreSound(t *testing.T) {
+	for _, d := range []time.Duration{time.Microsecond, 30 * time.Microsecond, 110 * time.Microsecond, 200 * time.Microsecond, 240 * time.Microsecond} {
+		for _, o := range []plan.Options{exactShared, exactWhole} {
+			problem := withStep(0, d)
+			problem.Pipeline.Arrivals = pipelines.ArrivalsEven
+			problem.Pipeline.Stream = pipelines.Stream{Rate: 2, Count: 20, Jitter: 5 * time.Millisecond}
+			problem.Pipeline.Rate = problem.Pipeline.Stream.Total()
+			p := solve(problem, o)
+			require.NotEqual(t, plan.Infeasible, p.Status, p.Reason)
+			assert.True(t, p.Sound, d)
+			assert.Equal(t, plan.EveryRequest, p.Proof, d)
+			step := plantest.Module(&p, "step")
+			assert.True(t, step.Groups[0].Rides, d)
+			assert.LessOrEqual(t, step.Proven, step.Budget, d)
+		}
+	}
+}
+
 func colocatedModule(p *plan.Plan) string {
 	for _, m := range p.Modules {
 		if len(m.Groups) == 1 && m.Groups[0].Rides {
