@@ -464,7 +464,7 @@ func (c *Controller) Learn(now Time, number, module, group, n int, took, all Tim
 	}
 	if table := s.Modules[module].Groups[group].Durations; n >= 1 && len(table) > 0 {
 		m.paces[group].Learn(now, table[min(n, len(table))-1], took, all)
-		if m.typical == 0 || m.forgotten(now) {
+		if m.typical == 0 || s.forgotten(now, m) {
 			m.typical = all
 		}
 		m.typical += (all - m.typical) / typicalWeight
@@ -545,7 +545,7 @@ func (d *load) add(s *service) {
 // a while, one request alone. Whoever believes that nothing can be in time would never
 // learn otherwise.
 func (s *service) typical(now Time, i int) Time {
-	if m := &s.modules[i]; m.typical > 0 && !m.forgotten(now) {
+	if m := &s.modules[i]; m.typical > 0 && !s.forgotten(now, m) {
 		return m.typical
 	}
 	least := Time(0)
@@ -558,5 +558,12 @@ func (s *service) typical(now Time, i int) Time {
 }
 
 // forgotten reports whether no batch has been learned of for so long that what was is no
-// guide.
-func (m *module) forgotten(now Time) bool { return now-m.last > estimateFor+2*m.typical }
+// guide. Batches that take longer than the objective are of no use: a host that stood still
+// for a moment must not keep requests out for as many times that.
+func (s *service) forgotten(now Time, m *module) bool {
+	took := m.typical
+	if s.SLO > 0 {
+		took = min(took, s.SLO)
+	}
+	return now-m.last > estimateFor+2*took
+}

@@ -59,6 +59,15 @@ func (c *Controller) enter(number, module int) {
 	c.Enter(number)
 }
 
+// A batch that took far longer than the objective is no guide for longer than one that took as long.
+func TestAHostThatStoodStillIsForgotten(t *testing.T) {
+	var c Controller
+	n := c.Add(single(100 * ms))
+	c.Learn(0, n, 0, 0, 1, 20*ms, 5*time.Second)
+	require.False(t, c.Admit(ms, n, 101*ms))
+	require.True(t, c.Admit(1300*ms, n, 1400*ms))
+}
+
 func TestTakesInLessWhereBatchesTakeLonger(t *testing.T) {
 	var c Controller
 	n := c.Add(single(100 * ms))
