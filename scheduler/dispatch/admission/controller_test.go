@@ -63,7 +63,9 @@ func (c *Controller) enter(number, module int) {
 func TestAHostThatStoodStillIsForgotten(t *testing.T) {
 	var c Controller
 	n := c.Add(single(100 * ms))
-	c.Learn(0, n, 0, 0, 1, 20*ms, 5*time.Second)
+	c.Learn(0, n, 0, 0, 1, 10*ms, 5*time.Second)
+	require.True(t, c.Admit(0, n, 10*time.Second), "alone")
+	c.enter(n, 0)
 	require.False(t, c.Admit(ms, n, 101*ms))
 	require.True(t, c.Admit(1300*ms, n, 1400*ms))
 }
