@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch"
 	"github.com/harpagon/harpagon/wire"
 )
@@ -98,13 +99,36 @@ func (g *Gateway) frame(ctx context.Context, p *pipeline, gr *deployed, q *wire.
 		answer.Shift = in.shift
 		p.shown.keep(gr.Deployment.Pipeline.Overlay, in.stream, time.Now(), q, answer)
 		if asks && in.turn != nil {
-			answer.Outputs = append(answer.Outputs, g.carries(stream, in.turn))
+			answer.Outputs = append(answer.Outputs, carries(g.seal, stream, in.turn))
 		}
 		p.streams.count(&in, deadline == 0 || g.now() <= deadline)
 	case !errors.As(failed, &e) || e.Code != wire.CodeCanceled && !gr.mistaken(e):
 		p.streams.count(&in, false)
 	}
 	return answer, failed
+}
+
+// brings takes the state out of a frame; asks reports whether there is an input for it, which is empty where the
+// frame brings none and asks for that after it. Such a frame is an error where nothing is kept of its stream here,
+// as after a start of the gateway, unless it begins one. What no gateway has sealed for this stream is none.
+func (g *Gateway) brings(ctx context.Context, p *pipeline, gr *deployed, stream string, q *wire.InferRequest) (rest *wire.InferRequest, state map[string]moduleState, asks bool, lacks *wire.Error) {
+	at := slices.IndexFunc(q.Inputs, func(in wire.NamedTensor) bool { return in.Name == wire.SequenceState })
+	if at < 0 || slices.ContainsFunc(gr.Inputs, func(in pipelines.Port) bool { return in.Name == wire.SequenceState }) {
+		return q, nil, false, nil
+	}
+	without := *q
+	without.Inputs = slices.Delete(slices.Clone(q.Inputs), at, at+1)
+	if len(q.Inputs[at].Data) == 0 {
+		if gr.stateful && !q.Frame.First && q.Frame.Stream != "" && !p.streams.keeps(wire.TenantOf(ctx).Caller()+"\x00"+q.Frame.Stream) {
+			lacks = wire.Errorf(wire.CodeUnavailable, "", "this gateway has no state of the stream; send the frame with that of the last answer in %s, or with %s", wire.SequenceState, wire.SequenceStart)
+			lacks.Cause = wire.CauseNoState
+		}
+		return &without, nil, true, lacks
+	}
+	if q.Frame.First {
+		return &without, nil, true, nil
+	}
+	return &without, carriedIn(g.seal, stream, q.Inputs[at].Data), true, nil
 }
 
 // inferAt runs a request, or the several that it brings, at a pipeline.

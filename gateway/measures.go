@@ -258,3 +258,34 @@ func (g *Gateway) Streams(name string) (admission.StreamShares, bool) {
 	}
 	return p.streams.shares(gr.rules), true
 }
+
+// lines are those streams that attain least.
+func (s *streams) lines(most int) []admission.StreamLine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []admission.StreamLine
+	for kind, of := range s.of {
+		for _, line := range of.Lines(most) {
+			line.Kind = kind
+			all = append(all, line)
+		}
+	}
+	slices.SortFunc(all, admission.WorstFirst)
+	all = all[:min(len(all), most)]
+	for i := range all {
+		all[i].ID, all[i].Name = streamID(all[i].Name), called(all[i].Name)
+	}
+	return all
+}
+
+// shares are what the streams attain.
+func (s *streams) shares(rules []admission.StreamRules) admission.StreamShares {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kinds := make([]admission.StreamShares, len(rules))
+	for i := range rules {
+		kinds[i] = s.kind(rules[i].Kind).Shares(&rules[i])
+		kinds[i].WorstName = called(kinds[i].WorstName)
+	}
+	return admission.SharesOfKinds(kinds)
+}

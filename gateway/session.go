@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/harpagon/harpagon/pipelines"
 	"github.com/harpagon/harpagon/scheduler/dispatch/admission"
 	"github.com/harpagon/harpagon/scheduler/rollout"
 	"github.com/harpagon/harpagon/wire"
@@ -161,32 +160,6 @@ func turnOf(ctx context.Context) *frameTurn {
 	return f
 }
 
-// session is that of a frame which comes, whether it goes in or is dropped. Nothing of a stream goes over
-// to another of its name that begins. streams.mu is held.
-func (s *streams) session(name string, begins, last bool, fresh func() *session) *session {
-	of := s.sessions[name]
-	if of == nil || begins {
-		of.close()
-		of = fresh()
-		if s.sessions == nil {
-			s.sessions = map[string]*session{}
-		}
-		s.sessions[name] = of
-	}
-	if last {
-		of.close()
-		delete(s.sessions, name)
-	}
-	return of
-}
-
-// keeps reports whether there is a session of a stream.
-func (s *streams) keeps(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[name] != nil
-}
-
 // State goes along to another gateway with the caller, since that of a gateway that is killed is gone: a frame that
 // requests state is answered with what modules keep after it, and one that carries state begins a session with it.
 // It is sealed under a key that gateways share, for its caller, pipeline and stream, so that it can be neither
@@ -213,7 +186,7 @@ func newSeal(key []byte) cipher.AEAD {
 }
 
 // carries is the state of a stream after a frame, for its caller to take along.
-func (g *Gateway) carries(stream string, f *frameTurn) wire.NamedTensor {
+func carries(seal cipher.AEAD, stream string, f *frameTurn) wire.NamedTensor {
 	f.of.mu.Lock()
 	after := f.of.turns.After(f.turn)
 	f.of.mu.Unlock()
@@ -225,35 +198,20 @@ func (g *Gateway) carries(stream string, f *frameTurn) wire.NamedTensor {
 	if err := gob.NewEncoder(&text).Encode(all); err != nil {
 		panic(err) // texts and numbers
 	}
-	data := g.seal.Seal(nil, nil, text.Bytes(), []byte(stream))
+	data := seal.Seal(nil, nil, text.Bytes(), []byte(stream))
 	return wire.NamedTensor{Name: wire.SequenceState, Tensor: wire.Tensor{Datatype: wire.Uint8, Shape: []int64{int64(len(data))}, Data: data}}
 }
 
-// brings takes the state out of a frame; asks reports whether there is an input for it, which is empty where the
-// frame brings none and asks for that after it. Such a frame is an error where nothing is kept of its stream here,
-// as after a start of the gateway, unless it begins one. What no gateway has sealed for this stream is none.
-func (g *Gateway) brings(ctx context.Context, p *pipeline, gr *deployed, stream string, q *wire.InferRequest) (rest *wire.InferRequest, state map[string]moduleState, asks bool, lacks *wire.Error) {
-	at := slices.IndexFunc(q.Inputs, func(in wire.NamedTensor) bool { return in.Name == wire.SequenceState })
-	if at < 0 || slices.ContainsFunc(gr.Inputs, func(in pipelines.Port) bool { return in.Name == wire.SequenceState }) {
-		return q, nil, false, nil
-	}
-	without := *q
-	without.Inputs = slices.Delete(slices.Clone(q.Inputs), at, at+1)
-	if len(q.Inputs[at].Data) == 0 {
-		if gr.stateful && !q.Frame.First && q.Frame.Stream != "" && !p.streams.keeps(wire.TenantOf(ctx).Caller()+"\x00"+q.Frame.Stream) {
-			lacks = wire.Errorf(wire.CodeUnavailable, "", "this gateway has no state of the stream; send the frame with that of the last answer in %s, or with %s", wire.SequenceState, wire.SequenceStart)
-			lacks.Cause = wire.CauseNoState
-		}
-		return &without, nil, true, lacks
-	}
-	text, err := g.seal.Open(nil, nil, q.Inputs[at].Data, []byte(stream))
+// carriedIn is the state that a caller has taken along; nil where no gateway has sealed it for this stream.
+func carriedIn(seal cipher.AEAD, stream string, data []byte) map[string]moduleState {
+	text, err := seal.Open(nil, nil, data, []byte(stream))
 	var all []carried
-	if err != nil || q.Frame.First || gob.NewDecoder(bytes.NewReader(text)).Decode(&all) != nil {
-		return &without, nil, true, nil
+	if err != nil || gob.NewDecoder(bytes.NewReader(text)).Decode(&all) != nil {
+		return nil
 	}
-	state = make(map[string]moduleState)
+	state := make(map[string]moduleState)
 	for _, c := range all {
 		state[c.Module] = moduleState{c.By, c.Of}
 	}
-	return &without, state, true, nil
+	return state
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -516,6 +515,32 @@ func noPlace(r *admission.StreamRules, p admission.Place) *wire.Error {
 	return err
 }
 
+// session is that of a frame which comes, whether it goes in or is dropped. Nothing of a stream goes over
+// to another of its name that begins. streams.mu is held.
+func (s *streams) session(name string, begins, last bool, fresh func() *session) *session {
+	of := s.sessions[name]
+	if of == nil || begins {
+		of.close()
+		of = fresh()
+		if s.sessions == nil {
+			s.sessions = map[string]*session{}
+		}
+		s.sessions[name] = of
+	}
+	if last {
+		of.close()
+		delete(s.sessions, name)
+	}
+	return of
+}
+
+// keeps reports whether there is a session of a stream.
+func (s *streams) keeps(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[name] != nil
+}
+
 // close forgets an open stream. streams.mu is held.
 func (s *streams) close(of dispatcher.Stream) {
 	if all := s.of[of.Kind]; all != nil {
@@ -541,36 +566,5 @@ func (s *streams) count(e *entry, inTime bool) {
 	}
 }
 
-// lines are those streams that attain least.
-func (s *streams) lines(most int) []admission.StreamLine {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []admission.StreamLine
-	for kind, of := range s.of {
-		for _, line := range of.Lines(most) {
-			line.Kind = kind
-			all = append(all, line)
-		}
-	}
-	slices.SortFunc(all, admission.WorstFirst)
-	all = all[:min(len(all), most)]
-	for i := range all {
-		all[i].ID, all[i].Name = streamID(all[i].Name), called(all[i].Name)
-	}
-	return all
-}
-
 // called is how its caller calls a stream.
 func called(name string) string { return name[strings.LastIndexByte(name, 0)+1:] }
-
-// shares are what the streams attain.
-func (s *streams) shares(rules []admission.StreamRules) admission.StreamShares {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kinds := make([]admission.StreamShares, len(rules))
-	for i := range rules {
-		kinds[i] = s.kind(rules[i].Kind).Shares(&rules[i])
-		kinds[i].WorstName = called(kinds[i].WorstName)
-	}
-	return admission.SharesOfKinds(kinds)
-}
