@@ -181,18 +181,16 @@ func (v FleetView) Leaving() (names []string) {
 	return names
 }
 
-// Near is the name of a host that can inspect models, one that stays if possible; empty
-// without any.
-func (v FleetView) Near() string {
-	for _, h := range v.Hosts {
-		if !h.Leaving {
-			return h.Name
+// Nearest are the hosts by name, those that are about to leave last.
+func (v FleetView) Nearest() (names []string) {
+	for _, leaving := range []bool{false, true} {
+		for _, h := range v.Hosts {
+			if h.Leaving == leaving {
+				names = append(names, h.Name)
+			}
 		}
 	}
-	if len(v.Hosts) == 0 {
-		return ""
-	}
-	return v.Hosts[0].Name
+	return names
 }
 
 // Uses reports whether a service has reserved a device of the host.

@@ -49,6 +49,7 @@ func TestADoubtedHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFleetRig()
 			r.takes, r.noPause = c.takes, c.old
+			r.answered()
 			asked := 0
 			r.answer = func() error {
 				asked++

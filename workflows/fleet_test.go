@@ -62,8 +62,18 @@ func newFleetRig() *fleetRig {
 	r.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ MemberInput) error {
 		return workflow.Await(ctx, func() bool { return false })
 	}, workflow.RegisterOptions{Name: TypeMember})
-	r.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "Answer"})
+	r.RegisterActivityWithOptions(func(context.Context) error { return r.answer() }, activity.RegisterOptions{Name: "Answer"})
 	r.RegisterActivityWithOptions(func(context.Context, time.Duration) error { return nil }, activity.RegisterOptions{Name: "Pause"})
+	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
+		Return(func(_, id, _, name string, arg any) error {
+			r.told = append(r.told, fmt.Sprint(id, " ", name, " ", arg))
+			return nil
+		}).Maybe()
+	return r
+}
+
+// answered has hosts that are checked answer, and waits end, in their time. No activity can be registered after it.
+func (r *fleetRig) answered() {
 	r.OnActivity("Answer", mock.Anything).Return(func(context.Context) error { return r.answer() }).
 		AfterFn(func() time.Duration { return r.takes }).Maybe()
 	r.OnActivity("Pause", mock.Anything, answerWithin).Return(func(context.Context, time.Duration) error {
@@ -77,12 +87,6 @@ func newFleetRig() *fleetRig {
 		}
 		return answerWithin
 	}).Maybe()
-	r.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, mock.Anything, mock.Anything).
-		Return(func(_, id, _, name string, arg any) error {
-			r.told = append(r.told, fmt.Sprint(id, " ", name, " ", arg))
-			return nil
-		}).Maybe()
-	return r
 }
 
 func (r *fleetRig) update(name string, arg any) *fleetReply {
@@ -247,7 +251,7 @@ func TestAFleetsHostThatLeaves(t *testing.T) {
 		before = len(r.told)
 		assert.Equal(t, first.view.Version, again.view.Version, "it has announced that already")
 		assert.Equal(t, []string{"one"}, first.view.Leaving())
-		assert.Equal(t, "two", first.view.Near())
+		assert.Equal(t, "two", first.view.Nearest()[0])
 		other := first.view.For("pool/other")
 		assert.Equal(t, []placement.Device{{Host: "two", Name: "cpu/0", Hardware: "cpu"}}, other.Devices)
 		assert.Equal(t, []placement.Slot{slot("two")}, other.Held, "what is held where nothing is offered takes nothing away")

@@ -1,11 +1,13 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -71,17 +73,37 @@ func modulesOf(d *placement.Deployment) []pipelines.Module {
 
 // identify reads on some host which model every module has.
 func (c *change) identify(ctx workflow.Context) (engines map[string]placement.ModuleEngine, err error) {
-	var host *activities.Host
-	near := c.view.Near()
-	if near == "" { // of a plan that was made elsewhere
+	hosts := c.view.Nearest()
+	if len(hosts) == 0 { // of a plan that was made elsewhere
 		return nil, temporal.NewNonRetryableApplicationError("workflows: there is no host; start a worker", activities.TypeMisfit, nil)
 	}
+	if len(hosts) > 1 && workflow.GetVersion(ctx, patchNext, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		hosts = hosts[:1]
+	}
 	ctx = shortOptions(ctx, "read the digests of the models")
-	ctx = workflow.WithTaskQueue(ctx, activities.HostQueue(near))
-	ctx = workflow.WithScheduleToStartTimeout(ctx, HostPatience)
-	err = workflow.ExecuteActivity(ctx, host.Identify, activities.IdentifyInput{Modules: modulesOf(&c.deployment)}).Get(ctx, &engines)
+	for i, name := range hosts {
+		patience := HostPatience
+		if i < len(hosts)-1 {
+			patience = nextPatience
+		}
+		var host *activities.Host
+		on := workflow.WithScheduleToStartTimeout(workflow.WithTaskQueue(ctx, activities.HostQueue(name)), patience)
+		err = workflow.ExecuteActivity(on, host.Identify, activities.IdentifyInput{Modules: modulesOf(&c.deployment)}).Get(on, &engines)
+		var late *temporal.TimeoutError
+		if !errors.As(err, &late) || late.TimeoutType() != enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
+			break
+		}
+	}
 	return engines, err
 }
+
+const (
+	// patchNext marks changes that go on to the next host where one does not take what any can do.
+	patchNext = "next host"
+
+	// nextPatience is how long such work may wait for its host while there is another.
+	nextPatience = time.Second
+)
 
 func (c *change) tryPlace(ctx workflow.Context, engines map[string]placement.ModuleEngine) error {
 	var planning activities.Planning

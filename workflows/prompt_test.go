@@ -1,11 +1,16 @@
 package workflows
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -38,6 +43,39 @@ func TestTheLoadOfAKilledGatewayCountsOnce(t *testing.T) {
 		all = s.together(ctx, autoscale.Measures{Gateway: "a", Offered: 400})
 		assert.InDelta(t, 400, all.Offered, 0)
 	})
+}
+
+// TestAnotherHostIsAskedWhereOneIsGone: a change that begins as a host is lost does not wait for it.
+func TestAnotherHostIsAskedWhereOneIsGone(t *testing.T) {
+	gone := temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)
+	for name, test := range map[string]struct {
+		fails []error // of each host
+		asked []string
+		err   bool
+	}{
+		"the first is there":   {[]error{nil, nil, nil}, []string{"one"}, false},
+		"the first is gone":    {[]error{gone, nil, nil}, []string{"one", "two"}, false},
+		"all are gone":         {[]error{gone, gone, gone}, []string{"one", "two", "leaving"}, true},
+		"it has another fault": {[]error{temporal.NewNonRetryableApplicationError("no such file", "x", nil), nil, nil}, []string{"one"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := new(testsuite.WorkflowTestSuite).NewTestWorkflowEnvironment()
+			var asked []string
+			env.RegisterActivityWithOptions(func(ctx context.Context, _ activities.IdentifyInput) (map[string]placement.ModuleEngine, error) {
+				host := strings.TrimPrefix(activity.GetInfo(ctx).TaskQueue, activities.HostQueue(""))
+				asked = append(asked, host)
+				return nil, test.fails[len(asked)-1]
+			}, activity.RegisterOptions{Name: "Identify"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				c := &change{view: activities.FleetView{Hosts: []activities.HostInfo{{Name: "leaving", Leaving: true}, {Name: "one"}, {Name: "two"}}}}
+				_, err := c.identify(ctx)
+				return err
+			})
+			require.True(t, env.IsWorkflowCompleted())
+			assert.Equal(t, test.err, env.GetWorkflowError() != nil)
+			assert.Equal(t, test.asked, asked)
+		})
+	}
 }
 
 // TestLostHostsAreNotWaitedFor: the fleet reports all at once, while executors end one by one.
