@@ -86,7 +86,7 @@ func TestFunctionsAreServed(t *testing.T) {
 	running, err := local.Start(t.Context(), o)
 	require.NoError(t, err)
 	require.Len(t, running.Services, 1)
-	plan := running.Services[0].Plan.Function
+	plan, serving := running.Services[0].Plan.Function, running.Services[0].Serving
 	t.Log("\n" + running.Services[0].Describe())
 
 	client, err := sdk.Dial(t.Context(), running.GatewayURL)
@@ -127,7 +127,7 @@ func TestFunctionsAreServed(t *testing.T) {
 	running, err = local.Start(t.Context(), o)
 	require.NoError(t, err)
 	require.Len(t, running.Services, 1)
-	assert.Equal(t, 2, running.Services[0].Serving, "the plan of before")
+	assert.Equal(t, serving, running.Services[0].Serving, "the plan of before")
 	_, err = running.Client().Infer(t.Context(), "ranker/calm", sdk.Inputs{"x": wire.FromFloat32([]float32{1, 2}, 2)})
 	require.NoError(t, err)
 	kind, err := system.Control(running.Temporal(), o).Delete(t.Context(), "ranker", "the test is over")
