@@ -107,9 +107,7 @@ func (m *Module) proveBursts(b demand.Bursts) bool {
 		switch items += g.Items; {
 		case g.Rides:
 			items = b.Items
-			if latency = math.Max(latency, float64(Batches(b.Items, g.Batch))*g.Duration.Seconds()); b.Any {
-				latency = math.Max(latency, b.Collected(g.Batch, 1, g.Duration.Seconds()))
-			}
+			latency = math.Max(latency, Riding(b, g.Batch, g.Duration))
 		case b.Any && (g.Items < b.Items || g.Deadline > 0):
 			return false // no part of them comes at once
 		case g.Deadline > 0:
@@ -123,6 +121,15 @@ func (m *Module) proveBursts(b demand.Bursts) bool {
 	}
 	m.Proven = ToDuration(latency)
 	return m.Proven <= m.Budget
+}
+
+// Riding is the latency of items that come in bursts to a step that rides, in seconds, by batches of that duration.
+func Riding(b demand.Bursts, batch int, d time.Duration) float64 {
+	latency := float64(Batches(b.Items, batch)) * d.Seconds()
+	if b.Any {
+		latency = math.Max(latency, b.Collected(batch, 1, d.Seconds()))
+	}
+	return latency
 }
 
 // executors are the batches of the group that run side by side.

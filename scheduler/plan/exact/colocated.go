@@ -119,12 +119,9 @@ func ridesWithin(m *plan.ModuleProblem) time.Duration {
 // rides is how long the items of a request may take that runs by a configuration beside an executor, as it is
 // proven (plan.Module): also where they come together.
 func rides(m *plan.ModuleProblem, c plan.Config) time.Duration {
-	within, items := timesDuration*c.Duration, m.Bursts.Items
-	if items > 0 {
-		within = max(within, time.Duration(plan.Batches(items, c.Batch))*c.Duration)
-	}
-	if items > 0 && m.Bursts.Any {
-		within = max(within, plan.ToDuration(min(m.Bursts.Collected(c.Batch, 1, c.Duration.Seconds()), time.Hour.Seconds())))
+	within := timesDuration * c.Duration
+	if m.Bursts.Items > 0 {
+		within = max(within, plan.ToDuration(min(plan.Riding(m.Bursts, c.Batch, c.Duration), time.Hour.Seconds())))
 	}
 	return within
 }

@@ -104,7 +104,6 @@ func TestColocatedStepsNeedNoDeviceThatIsCounted(t *testing.T) {
 	assert.Equal(t, "step", colocatedModule(&out))
 }
 
-// colocatedModule is the name of a module that runs beside an executor, if any.
 // A step beside an executor keeps its budget where frames of many streams come at once, too, however long it
 // takes: else the plan would be proven of nothing.
 func TestStepsOfStreamsAreSound(t *testing.T) {
@@ -125,6 +124,7 @@ func TestStepsOfStreamsAreSound(t *testing.T) {
 	}
 }
 
+// colocatedModule is the name of a module that runs beside an executor, if any.
 func colocatedModule(p *plan.Plan) string {
 	for _, m := range p.Modules {
 		if len(m.Groups) == 1 && m.Groups[0].Rides {
