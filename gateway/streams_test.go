@@ -45,6 +45,14 @@ func filmedBy(t *testing.T, p pipelines.Pipeline, m spec, f func(g *Gateway, wor
 	})
 }
 
+// framesTo sends frames to pipeline p.
+func framesTo(g *Gateway) func(wire.Frame) error {
+	return func(f wire.Frame) error {
+		_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
+		return err
+	}
+}
+
 // One more stream than planned is refused, and those that are open go on.
 func TestOneStreamMoreIsRefused(t *testing.T) {
 	filmed(t, pipelines.Stream{Rate: 10, Count: 2}, func(send func(string, bool) *wire.Error, g *Gateway) {
@@ -331,10 +339,7 @@ func TestStreamsOfSeveralKinds(t *testing.T) {
 	p.Kinds = []pipelines.Stream{{Kind: "fast", Rate: 20, Count: 1}, {Kind: "slow", Rate: 5, Count: 2}}
 	p.Rate = p.StreamsTotal()
 	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
-		send := func(f wire.Frame) error {
-			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
-			return err
-		}
+		send := framesTo(g)
 		for _, f := range []wire.Frame{{Stream: "a"}, {}} {
 			err := send(f)
 			require.ErrorIs(t, err, wire.ErrInvalid)
@@ -398,10 +403,7 @@ func TestASilentStreamBesideSlowerOnes(t *testing.T) {
 	p.Kinds = []pipelines.Stream{{Kind: "night", Rate: 0.05, Count: 1}, {Kind: "fast", Rate: 20, Count: 1}}
 	p.Rate = p.StreamsTotal()
 	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
-		send := func(f wire.Frame) error {
-			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
-			return err
-		}
+		send := framesTo(g)
 		require.NoError(t, send(wire.Frame{Stream: "a", Kind: "night"}))
 		time.Sleep(time.Second)
 		require.NoError(t, send(wire.Frame{Stream: "b", Kind: "fast"}))
@@ -422,10 +424,7 @@ func TestAPlaceOfAnotherKind(t *testing.T) {
 	p.Kinds = []pipelines.Stream{{Kind: "fast", Rate: 20, Count: 1}, {Kind: "slow", Rate: 5, Count: 1}}
 	p.Rate = p.StreamsTotal()
 	filmedBy(t, p, spec{kind: addOne, batch: 4, duration: 5 * ms}, func(g *Gateway, _ map[string]*worker) {
-		send := func(f wire.Frame) error {
-			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
-			return err
-		}
+		send := framesTo(g)
 		require.NoError(t, send(wire.Frame{Stream: "a", Kind: "fast"}))
 		of, _ := g.find("p")
 		late := dispatcher.Stream{Service: "p", Pipeline: "p", Kind: "slow", Name: "\x00a"}
@@ -447,10 +446,7 @@ func TestStreamsOfAKindThatIsRenamed(t *testing.T) {
 		p.Rate = 20
 		first := deployment(p, 1, specs)
 		g, workers := serve(t, Options{}, first, specs)
-		send := func(f wire.Frame) error {
-			_, err := g.Infer(context.Background(), &wire.InferRequest{Pipeline: "p", Inputs: vector(1, 2), Frame: f})
-			return err
-		}
+		send := framesTo(g)
 		require.NoError(t, send(wire.Frame{Stream: "x", Kind: "a"}))
 		p.Kinds = []pipelines.Stream{{Kind: "c", Rate: 10, Count: 1}, {Kind: "b", Rate: 10, Count: 1}}
 		next := deployment(p, 2, specs)
