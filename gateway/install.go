@@ -115,7 +115,7 @@ func (g *Gateway) Install(ctx context.Context, d placement.Deployment) error {
 	all[p.name] = p
 	g.pipelines.Store(&all)
 	g.installed(p, gr, before, moved)
-	p.streamsChange(g)
+	g.expireStreams(p)
 	return nil
 }
 
@@ -464,7 +464,7 @@ func (g *Gateway) installPart(cluster string, part partOf, all map[string]*pipel
 		before := p.current.Load()
 		p.current.Store(gr)
 		g.retire(p, before)
-		p.streamsChange(g)
+		g.expireStreams(p)
 	}
 	return moved
 }

@@ -421,21 +421,8 @@ func (g *Gateway) returnPlace(p *pipeline, of dispatcher.Stream) {
 	}
 }
 
-// streamsChange looks at the streams of a pipeline for which another plan is installed. Gateway.mu is held.
-func (p *pipeline) streamsChange(g *Gateway) {
-	if p.current.Load().hasStreams() || p.streams.any() {
-		g.expireStreams(p)
-	}
-}
-
-// any reports whether any stream has a place.
-func (s *streams) any() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.places) > 0
-}
-
-// expireStreams gives back the places of streams that are over, and looks again when another may be.
+// expireStreams gives back the places of streams that are over, also by another plan, and looks again when another
+// may be.
 func (g *Gateway) expireStreams(p *pipeline) {
 	s := &p.streams
 	s.asking.Lock()
